@@ -1,0 +1,204 @@
+"""The recipe: one frozen model per step, every knob once, its unit and source beside its default."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+SUFFIXES = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+
+
+def parse_count(value: Any) -> Any:
+    """`50M` -> 50,000,000 (decimal suffixes K, M, B, T)."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([KMBT])\s*", value) if isinstance(value, str) else None
+    return round(float(match[1]) * SUFFIXES[match[2]]) if match else value
+
+
+def parse_share(value: Any) -> Any:
+    """`0.1%` -> 0.001."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*%\s*", value) if isinstance(value, str) else None
+    return float(match[1]) / 100 if match else value
+
+
+Count = Annotated[int, BeforeValidator(parse_count), Field(ge=0)]
+Share = Annotated[float, BeforeValidator(parse_share), Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    def identity(self) -> dict[str, Any]:
+        """The whole section as JSON values: what a step hashes."""
+        return self.model_dump(mode="json")
+
+
+class Licenses(Section):
+    allow: list[str] = []  # SPDX ids; a document under another one is an error that names its source
+    on_conflict: Literal["keeper", "strictest"] = "keeper"  # strictest: drop a group if any copy is not allowed
+
+
+class Source(Section):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+    path: str | list[str]  # files, globs or fsspec URLs; relative to the recipe
+    kind: Literal["auto", "jsonl", "parquet", "text"] = "auto"
+    text: str = "text"     # a column, or a template such as "{title}\n\n{body}"
+    id: str | None = None  # column of the user's own id; `id` where there is one
+    url: str | None = None  # column of the address; `url` where there is one
+    license: str | None = None  # SPDX id of every document ...
+    license_column: str | None = None  # ... or the column that holds it
+    priority: int = 0      # larger wins a duplicate
+    frozen: bool = False   # wins every duplicate: an update never changes an old release
+
+
+class Exclude(Section):
+    """Takedown and opt-out lists, one entry a line; each applies to all copies of a text."""
+
+    ids: str | None = None
+    urls: str | None = None
+    hosts: str | None = None
+
+
+class Eval(Section):
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+    path: str | list[str]
+    fields: list[str] | None = None   # string leaves that make the record; all but ids, url, source, split, subject
+    required: bool = False            # an evaluation that yields no feature stops the run
+    context: str | None = None        # template of what is given, such as "{question}\n" ...
+    continuation: str | None = None   # ... and of the gold answer: both make the evaluation a task of the swarm
+
+
+class TrainTokenizer(Section):
+    vocab: Count = 8192     # byte-level BPE entries, the 256 bytes and the end mark included
+    bytes: Count = 50_000_000  # UTF-8 bytes of the by-hash sample
+
+
+class Tokenizer(Section):
+    file: str | None = None             # a tokenizers JSON
+    end: str = "<|endoftext|>"          # the token that ends a document
+    train: TrainTokenizer = TrainTokenizer()
+
+
+class Budget(Section):
+    target: Count = 0  # tokens that the real training run will see
+    proxy: Count = 0   # tokens that a proxy sees
+
+
+class Ingest(Section):
+    max_bytes: Count = 64 * 2**20       # UTF-8 bytes; a longer text is quarantined `too_long`
+    shard_bytes: Count = 128_000_000    # UTF-8 bytes of text a shard
+    on_bad_file: Literal["stop", "quarantine"] = "quarantine"  # a file whose stream is broken: keep what stands before the fault, or stop
+
+
+class Filter(Section):
+    profile: Literal["minimal"] | None = "minimal"  # None keeps everything
+    min_words: Count = 20               # words; fewer is too_few_words
+    max_repetition: Share = 0.5         # share of words covered by 5-grams that occurred before; more is repetition
+    mode: Literal["drop", "tag"] = "drop"  # tag writes every statistic and keeps all
+
+
+class Decontaminate(Section):
+    rule: Annotated[str, Field(pattern=r"^(any|hits:[1-9][0-9]*|fraction:(0?\.[0-9]+|1(\.0*)?)|cut)$")] = "any"
+    boilerplate: bool = True            # set aside features that 50 texts of 3 sources hold (design, section 5)
+
+
+class Dedup(Section):
+    threshold: Annotated[float, Field(gt=0, le=1)] = 0.75  # exact Jaccard of 5-grams of shingle tokens
+    containment: Annotated[float, Field(gt=0, le=1)] | None = None  # shared over smaller that is a duplicate too
+    keep: Literal["one", "none"] = "one"  # none: every member of a group goes
+
+
+class Embed(Section):
+    model: str = "lexical"              # lexical: hashed TF-IDF and SVD, offline; else a sentence-transformers name or folder
+    dimensions: Annotated[int, Field(ge=2, le=4096)] = 128  # of lexical; NMI .85-.87 on 5 and 12 classes at 128
+    max_chars: Count = 8192             # characters of a document that are read
+    sample: Count = 100_000             # documents that IDF and projection are fitted on, by hash
+    fit: str | None = None              # a fitted file to use instead
+    revision: str | None = None         # of a sentence-transformers model
+
+
+class Topics(Section):
+    count: Annotated[int, Field(ge=1)] | None = None  # None: min(40, max(2, sample / 1,000))
+    fine: Annotated[int, Field(ge=1)] | None = None   # None: min(5,000, sample / 50)
+    min_share: Share = 0.01             # of bytes, each topic at least; plain k = 40 gave a 64,533:1 size ratio
+    sample: Count = 100_000             # documents that the centroids are fitted on, by hash
+
+
+class Quality(Section):
+    bands: Annotated[int, Field(ge=1)] = 5  # of equal bytes inside each topic; q1 worst
+    target: list[str] = []              # sources whose documents are good ...
+    raw: list[str] = []                 # ... against these; empty: every other source
+    labels: str | None = None           # JSONL with `id` or `text`, and a number `label`; larger is better
+    sample: Count = 20_000              # documents a side that the head is fitted on, by hash
+    min_documents: Count = 100          # a smaller domain joins the neighbouring band
+
+
+class Tokenize(Section):
+    seq_len: Annotated[int, Field(ge=8)] = 256  # tokens; a row of the token store is one more
+    pack: Literal["concat"] = "concat"  # documents joined by the end mark and cut
+    heldout_share: Share = 0.001        # of a domain's documents, at least min(200, 2 %) and 16
+
+
+class Swarm(Section):
+    depth: Annotated[int, Field(ge=1)] = 4  # layers; sets width, heads, learning rate
+    batch: Annotated[int, Field(ge=1)] = 16  # rows a step
+    runs: Annotated[int, Field(ge=8)] | None = None  # None: 2 x (topics + bands + 5)
+    repeats: Annotated[int, Field(ge=2)] = 5  # runs of proportional; the noise is measured on them
+    task_items: Annotated[int, Field(ge=1)] = 200  # records a task, by hash
+    max_floored: Share = 0.05           # of natural tokens in floored subsets; more is an error
+
+
+class Fit(Section):
+    model: Literal["saturating", "loglinear"] = "saturating"
+    min_snr: float = 2.0                # SD over the swarm / SD of repeats; a task under it gets weight 0
+
+
+class Mix(Section):
+    max_epochs: Annotated[float, Field(gt=0)] = 8.0  # of any domain; repeats beyond some 4 to 16 teach little (Muennighoff 2023)
+    kl: Annotated[float, Field(ge=0)] = 0.05  # pull towards the natural shares
+    risk: Annotated[float, Field(ge=0)] = 0.0  # weight of the predicted SD
+    tasks: dict[str, float] = {}        # task -> weight; empty: every evaluation alike, else every held-out domain
+
+
+class Validate(Section):
+    depth: Annotated[int, Field(ge=1)] | None = None  # of the larger model; None: twice the proxy's
+    budget_factor: Annotated[float, Field(gt=0)] = 3.0  # its tokens over the proxy's
+    seeds: Annotated[int, Field(ge=2)] = 3  # paired runs
+
+
+class Stream(Section):
+    parts: Count = 1_048_576            # whole parts that weights end as; one period of the stream
+
+
+class Recipe(Section):
+    work: str
+    seed: int = 0
+    licenses: Licenses = Licenses()
+    sources: Annotated[list[Source], Field(min_length=1)]
+    exclude: Exclude = Exclude()
+    evals: list[Eval] = []
+    tokenizer: Tokenizer = Tokenizer()
+    budget: Budget = Budget()
+    ingest: Ingest = Ingest()
+    filter: Filter = Filter()
+    decontaminate: Decontaminate = Decontaminate()
+    dedup: Dedup = Dedup()
+    embed: Embed = Embed()
+    topics: Topics = Topics()
+    quality: Quality = Quality()
+    tokenize: Tokenize = Tokenize()
+    swarm: Swarm = Swarm()
+    fit: Fit = Fit()
+    mix: Mix = Mix()
+    validation: Validate = Field(default=Validate(), alias="validate")
+    stream: Stream = Stream()
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Recipe:
+        for what, entries in (("source", self.sources), ("evaluation", self.evals)):
+            names = [entry.name for entry in entries]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"two {what}s are named '{twice[0]}'; give each its own name")
+        return self

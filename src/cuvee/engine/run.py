@@ -1,0 +1,164 @@
+"""Doing steps in a work folder: what is done stays done, shard by shard, whenever the process dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from cuvee.engine.progress import Progress
+from cuvee.engine.shard import Folder
+from cuvee.engine.step import Job, Step, Task
+from cuvee.engine.store import exists, filesystem, is_local, join, read_json, write_json
+from cuvee.errors import DataError, UsageError
+
+
+class Engine(Protocol):
+    """Does jobs, each a folder and a task, anywhere; yields (place in `jobs`, result) in any order, raises the first failure."""
+
+    workers: int
+
+    def map(self, jobs: Sequence[Job]) -> Iterator[tuple[int, dict[str, Any]]]: ...
+
+    def close(self) -> None: ...
+
+
+class Work:
+    """A recipe's work folder and the engine that fills it.
+
+    `WORK/STEP/[SOURCE/]FP12/` holds a step's files and its `manifest.json`; a task is done when its files'
+    checksums stand in the manifest, never because a file exists. `WORK/current.json` maps step and source
+    to the newest folder.
+    """
+
+    def __init__(self, url: str, engine: Engine, progress: Progress | None = None) -> None:
+        self.url = url if "://" in url else os.path.abspath(url)
+        self.engine = engine
+        self.progress = progress or Progress(quiet=True)
+        self.done: list[str] = []  # places of the steps that had work to do, in order
+
+    def do(self, step: Step, tasks: Sequence[Task]) -> Folder:
+        """Do all tasks of a step that are not done yet; return the finished folder."""
+        return self.do_all([(step, tasks)])[0]
+
+    def do_all(self, steps: Sequence[tuple[Step, Sequence[Task]]]) -> list[Folder]:
+        """The same for several steps that do not wait for each other, such as one step of every source."""
+        manifests = [_Manifest(step.folder(self.url), step) for step, _ in steps]
+        jobs, owners = [], []
+        for (step, tasks), manifest in zip(steps, manifests):
+            _unique(step, tasks)
+            todo = [] if manifest.complete else [task for task in tasks if task.name not in manifest.value["tasks"]]
+            jobs += [Job(manifest.folder, task) for task in todo]
+            owners += [manifest] * len(todo)
+        if not all(manifest.complete for manifest in manifests):
+            self._finish(steps, manifests, jobs, owners)
+        self._remember([step for step, _ in steps])
+        return [Folder(m.folder, step.fingerprint, m.value) for (step, _), m in zip(steps, manifests)]
+
+    def is_done(self, step: Step) -> bool:
+        return _Manifest(step.folder(self.url), step).complete
+
+    def _finish(self, steps: Sequence[tuple[Step, Sequence[Task]]], manifests: Sequence[_Manifest], jobs: Sequence[Job],
+                owners: Sequence[_Manifest]) -> None:
+        total = sum(len(tasks) for _, tasks in steps)
+        label = steps[0][0].place if len(steps) == 1 else f"{steps[0][0].name} x {len(steps)}"
+        start = time.monotonic()
+        with self.progress.step(label, total, total - len(jobs)) as bar:
+            try:
+                for place, result in self.engine.map(jobs):
+                    owners[place].record(jobs[place].task.name, result)
+                    bar.advance(result["counts"])
+            finally:
+                for manifest in manifests:
+                    manifest.flush()
+        for (step, tasks), manifest in zip(steps, manifests):
+            if not manifest.complete:
+                manifest.finish([task.name for task in tasks])
+                self.done.append(step.place)
+        self._time(label, time.monotonic() - start)
+
+    def _remember(self, steps: Sequence[Step]) -> None:
+        url = join(self.url, "current.json")
+        current = read_json(url) if exists(url) else {}
+        newest = current | {step.place: step.fingerprint[:12] for step in steps}
+        if current != newest:
+            write_json(url, newest)
+
+    def _time(self, label: str, seconds: float) -> None:
+        url = join(self.url, "timings.json")
+        timings = read_json(url) if exists(url) else {}
+        write_json(url, timings | {label: round(seconds, 3)})
+
+    def current(self) -> dict[str, Folder]:
+        """Every step's newest finished folder, by place."""
+        url = join(self.url, "current.json")
+        places = read_json(url) if exists(url) else {}
+        folders = {place: join(self.url, place, name) for place, name in places.items()}
+        return {place: Folder.open(folder) for place, folder in folders.items()}
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """One driver at a time in a local work folder; the lock dies with its process."""
+        if not is_local(self.url):
+            yield
+            return
+        import fcntl
+
+        path = filesystem(self.url)[1]
+        os.makedirs(path, exist_ok=True)
+        with open(os.path.join(path, ".lock"), "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(f"{self.url}: another run is at work in this folder. Wait for it, or stop it.") from None
+            yield
+
+
+def _unique(step: Step, tasks: Sequence[Task]) -> None:
+    names = [task.name for task in tasks]
+    if len(set(names)) != len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise DataError(f"{step.place}: two tasks have one name: {', '.join(twice[:5])}")
+
+
+class _Manifest:
+    """A step's manifest.json: read once, written again at most every so often and at the end."""
+
+    def __init__(self, folder: str, step: Step) -> None:
+        self.folder = folder
+        self.url = join(folder, "manifest.json")
+        self.value = read_json(self.url) if exists(self.url) else {
+            **step.identity, "fingerprint": step.fingerprint, "complete": False, "tasks": {}}
+        if self.value["fingerprint"] != step.fingerprint:
+            raise DataError(f"{self.url}: holds step {self.value['fingerprint']}, expected {step.fingerprint}: "
+                            "two fingerprints share 12 digits. Change the recipe's seed or the work folder.")
+        self._dirty = False
+        self._next = 0.0
+
+    @property
+    def complete(self) -> bool:
+        return self.value["complete"]
+
+    def record(self, name: str, result: dict[str, Any]) -> None:
+        self.value["tasks"][name] = result
+        self._dirty = True
+        if time.monotonic() >= self._next:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is known. Writing takes at most a twentieth of the time, however large the manifest."""
+        if self._dirty:
+            start = time.monotonic()
+            write_json(self.url, self.value)
+            self._dirty = False
+            self._next = time.monotonic() + max(0.05, 20 * (time.monotonic() - start))
+
+    def finish(self, names: Sequence[str]) -> None:
+        missing = sorted(set(names) - set(self.value["tasks"]))
+        if missing:
+            raise DataError(f"{self.url}: {len(missing)} tasks gave no result, first {missing[0]}. Run again.")
+        self.value["complete"] = True
+        self._dirty = True
+        self.flush()

@@ -1,0 +1,177 @@
+"""Files on a local disk or any fsspec URL, by URL; a write is whole or absent, and returns its checksum."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from cuvee.errors import DataError
+
+ROW_GROUP = 16_384  # rows a Parquet row group: about 32 MB of text at 2 kB a document
+
+
+def filesystem(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    """The fsspec filesystem of `url` and the path inside it. Plain paths are local."""
+    return fsspec.core.url_to_fs(url)
+
+
+def is_local(url: str) -> bool:
+    return isinstance(filesystem(url)[0], fsspec.implementations.local.LocalFileSystem)
+
+
+def join(url: str, *parts: str) -> str:
+    return "/".join([url.rstrip("/"), *parts])
+
+
+def exists(url: str) -> bool:
+    fs, path = filesystem(url)
+    return fs.exists(path)
+
+
+def size(url: str) -> int:
+    fs, path = filesystem(url)
+    return int(fs.size(path))
+
+
+def open_input(url: str) -> BinaryIO:
+    """A seekable binary file. A missing file is a DataError that names it."""
+    fs, path = filesystem(url)
+    try:
+        return fs.open(path, "rb")
+    except FileNotFoundError:
+        raise DataError(f"{url}: no such file, though a manifest names it. Delete its folder and run again.") from None
+
+
+def read_bytes(url: str) -> bytes:
+    with open_input(url) as file:
+        return file.read()
+
+
+def read_json(url: str) -> Any:
+    return json.loads(read_bytes(url))
+
+
+def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
+    with open_input(url) as file:
+        return pq.read_table(file, columns=list(columns) if columns is not None else None)
+
+
+class _Counted:
+    """A binary file that keeps the xxh3-128 of all that is written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._hash = xxhash.xxh3_128()
+
+    def write(self, data: bytes) -> int:
+        self._hash.update(data)
+        self._file.write(data)
+        return len(data)
+
+    def checksum(self) -> str:
+        return self._hash.hexdigest()
+
+
+@contextlib.contextmanager
+def create(url: str) -> Iterator[_Counted]:
+    """Write a file that appears under its name only when the block ends well.
+
+    Local: temporary file, fsync, rename. Elsewhere: one PUT (or multipart upload) at the final key.
+    """
+    fs, path = filesystem(url)
+    if not is_local(url):
+        buffer = io.BytesIO()
+        yield (counted := _Counted(buffer))
+        fs.pipe_file(path, buffer.getvalue())
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{secrets.token_hex(6)}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            yield (counted := _Counted(file))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    del counted
+
+
+def write_bytes(url: str, data: bytes) -> str:
+    with create(url) as file:
+        file.write(data)
+    return file.checksum()
+
+
+def write_json(url: str, value: Any) -> str:
+    return write_bytes(url, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n")
+
+
+def write_table(url: str, table: pa.Table, metadata: Mapping[str, str] | None = None) -> str:
+    if metadata:
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata})
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd", row_group_size=ROW_GROUP)
+    return write_bytes(url, buffer.getvalue())
+
+
+def open_arrow(url: str) -> pa.ipc.RecordBatchFileReader:
+    """An Arrow IPC file: memory-mapped where local, so that only what is touched is read."""
+    fs, path = filesystem(url)
+    source = pa.memory_map(path) if is_local(url) else pa.BufferReader(fs.cat_file(path))
+    return pa.ipc.open_file(source)
+
+
+class Output:
+    """Where one task writes: a folder, and the checksum of every file written into it."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.files: dict[str, str] = {}
+
+    def table(self, name: str, table: pa.Table, metadata: Mapping[str, str] | None = None) -> None:
+        self.files[name] = write_table(join(self.folder, name), table, metadata)
+
+    def bytes(self, name: str, data: bytes) -> None:
+        self.files[name] = write_bytes(join(self.folder, name), data)
+
+    def json(self, name: str, value: Any) -> None:
+        self.files[name] = write_json(join(self.folder, name), value)
+
+    @contextlib.contextmanager
+    def create(self, name: str) -> Iterator[_Counted]:
+        with create(join(self.folder, name)) as file:
+            yield file
+        self.files[name] = file.checksum()
+
+    def arrow(self, name: str, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
+        """An uncompressed Arrow IPC file, one record batch per item; its footer is the offset index."""
+        with self.create(name) as file, pa.ipc.new_file(pa.PythonFile(_Sink(file), mode="w"), schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+
+
+class _Sink(io.RawIOBase):
+    """The file interface that pyarrow asks of a writer, over a counted file."""
+
+    def __init__(self, file: _Counted) -> None:
+        super().__init__()
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._file.write(bytes(data))
