@@ -52,12 +52,13 @@ def locate(k: np.ndarray, parts: np.ndarray, rows: np.ndarray, seed: int, drawn:
     """Domain, epoch and row of the stream's elements `k`.
 
     The stream repeats in periods of P = parts.sum() elements, each holding exactly parts[g] rows of domain g in an
-    order of its own. A domain's rows come in the order of a fresh permutation per epoch, without gap or repetition
-    across periods. A deployment mixture has P = 1,048,576; a proxy run of R rows quantises its weights to R parts, so
-    that its only period is the run and its shares are exact.
+    order of its own. Whole periods use up a domain's rows epoch by epoch, without gap or repetition, each epoch in a
+    fresh order; near its end an epoch may overlap the next one within a period. A deployment mixture has P = 1,048,576.
+    A proxy run of R rows quantises its weights to R parts: the run is one period and its shares are exact. So does the
+    rest of a stage that ends within a period: one shorter period, after which the next stage has a clean start.
 
     k: (many,) >= 0 · parts: (domains,) · rows: (domains,), rows that each domain holds
-    drawn: (domains,), rows already taken in earlier stages (see `count`), none if omitted
+    drawn: (domains,), rows taken by earlier stages, the sum over their periods of parts; none if omitted
     """
     parts, ends = _ends(parts)
     rows = np.ascontiguousarray(rows, np.int64)
@@ -71,20 +72,6 @@ def locate(k: np.ndarray, parts: np.ndarray, rows: np.ndarray, seed: int, drawn:
     if k.size and k.min() < 0:
         raise ValueError(f"stream elements are numbered from 0; got {k.min()}.")
     return Places(*_locate(k, parts, ends, rows, drawn, np.uint64(seed % 2**64)))
-
-
-def count(stop: int, parts: np.ndarray, seed: int) -> np.ndarray:
-    """Rows that each domain gives among the stream's elements 0 .. stop - 1.
-
-    The next stage of a stream starts from these: its `drawn` is the sum over the stages before it.
-    parts: (domains,)  ->  int64 (domains,), sums to `stop`
-    """
-    parts, ends = _ends(parts)
-    whole, rest = divmod(stop, int(ends[-1]))
-    tail = np.arange(whole * int(ends[-1]), stop)
-    zeros = np.zeros_like(parts)
-    domain, _, _ = _locate(tail, parts, ends, np.ones_like(parts), zeros, np.uint64(seed % 2**64))
-    return whole * parts + np.bincount(domain, minlength=parts.size)
 
 
 def _within(positions: np.ndarray, n: int) -> np.ndarray:
