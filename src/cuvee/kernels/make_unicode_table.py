@@ -20,7 +20,7 @@ CODE_POINTS = 0x110000
 
 # Word table, uint32: the folded code point in bits 0-20, facts above.
 FOLD = 0x1FFFFF
-LETTER, MARK, NUMBER, SYMBOL, UNSPACED, SKIPPED, APOSTROPHE = (1 << bit for bit in range(21, 28))
+LETTER, MARK, NUMBER, SIGN, ALONE, SKIPPED, APOSTROPHE = (1 << bit for bit in range(21, 28))
 
 # Normal table, uint16: the canonical combining class in bits 0-7, facts above.
 CLASS = 0xFF
@@ -48,17 +48,17 @@ def fold(character: str) -> int:
 
 
 def word_entry(code: int) -> int:
-    """The word table's entry; symbols keep their own code point, only words are folded."""
+    """The word table's entry; only letters, marks and numbers are folded, all others keep their own code point."""
     if any(low <= code <= high for low, high in SKIPPED_RANGES):
-        return SKIPPED
+        return SKIPPED | code
     if code in (0x27, 0x2019):
         return APOSTROPHE | 0x27
     character = chr(code)
-    kind = {"L": LETTER, "M": MARK, "N": NUMBER, "S": SYMBOL}.get(unicodedata.category(character)[0], 0)
-    if kind in (0, SYMBOL):
-        return kind and kind | code
+    kind = {"L": LETTER, "M": MARK, "N": NUMBER, "S": SIGN}.get(unicodedata.category(character)[0], 0)
+    if kind in (0, SIGN):
+        return kind | code
     unspaced = any(low <= code <= high for low, high in UNSPACED_RANGES)
-    return kind | fold(character) | (UNSPACED if unspaced else 0)
+    return kind | fold(character) | (ALONE if unspaced else 0)
 
 
 def word_table() -> np.ndarray:
@@ -88,7 +88,7 @@ def normal_table() -> np.ndarray:
 
 
 def main() -> None:
-    """Words are stored as distance from their own code point, which packs forty times smaller."""
+    """Words are stored as distance from their own code point, which packs ninety times smaller."""
     words = word_table()
     codes = np.arange(CODE_POINTS, dtype=np.uint32)
     shift = ((words & FOLD) - codes) & FOLD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,8 @@ import pyarrow as pa
 from cuvee.engine.shard import Table
 from cuvee.engine.store import read_table
 from cuvee.record import positions
+
+Edit = Mapping[str, Any]  # start, end: bytes of the stored text; replacement
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,11 @@ class Shard:
         wanted = [name for name in dict.fromkeys(["id", *columns]) if name != "row"]
         documents = read_table(self.documents, wanted)
         documents = documents.add_column(0, "row", pa.array(np.arange(len(documents), dtype=np.int64)))
+        edits: dict[int, list[Edit]] = {}
         for url in self.verdicts:
-            documents = _judged(documents, url, f"{self.name} in {url}", edited and "text" in wanted)
+            documents = _judge(documents, url, f"{self.name} in {url}", edits)
+        if edited and "text" in wanted:
+            documents = _edit(documents, edits)
         return documents.select(list(dict.fromkeys(["row", "id", *columns])))
 
 
@@ -49,32 +55,34 @@ def identity(source: str, documents: Table, *verdicts: Table) -> tuple[str, ...]
     return (documents.digests[source], *(verdict.digests.get(source, "") for verdict in verdicts))
 
 
-def _judged(documents: pa.Table, url: str, where: str, edited: bool) -> pa.Table:
+def _judge(documents: pa.Table, url: str, where: str, edits: dict[int, list[Edit]]) -> pa.Table:
+    """The rows that this verdict keeps; its edits join `edits`, row -> list."""
     verdict = read_table(url)
     place = positions(verdict, documents["row"], documents["id"], where)
     keep = verdict["keep"].to_numpy(zero_copy_only=False)
     stays = place >= 0
     stays[stays] = keep[place[stays]]
-    documents = documents.filter(pa.array(stays))
-    if edited and "edits" in verdict.column_names:
-        documents = _edit(documents, verdict["edits"].take(pa.array(place[stays])))
-    return documents
+    if "edits" in verdict.column_names and verdict["edits"].null_count < len(verdict):
+        for row, changes in zip(verdict["row"].to_pylist(), verdict["edits"].to_pylist()):
+            edits.setdefault(row, []).extend(changes or [])
+    return documents.filter(pa.array(stays))
 
 
-def _edit(documents: pa.Table, edits: pa.ChunkedArray) -> pa.Table:
-    """Apply edits (byte start, byte end, replacement; sorted, disjoint, offsets into the stored text)."""
-    if edits.null_count == len(edits):
+def _edit(documents: pa.Table, edits: Mapping[int, Sequence[Edit]]) -> pa.Table:
+    if not any(edits.values()):
         return documents
     texts = documents["text"].to_pylist()
-    for place, changes in enumerate(edits.to_pylist()):
-        if changes:
-            texts[place] = apply_edits(texts[place], changes)
+    for place, row in enumerate(documents["row"].to_pylist()):
+        if edits.get(row):
+            texts[place] = apply_edits(texts[place], edits[row])
     return documents.set_column(documents.column_names.index("text"), "text", pa.array(texts, pa.large_string()))
 
 
-def apply_edits(text: str, changes: Sequence[Mapping[str, object]]) -> str:
+def apply_edits(text: str, edits: Sequence[Edit]) -> str:
+    """`text` with byte ranges replaced. Offsets are into `text`; where two edits overlap, the earlier one wins."""
     raw, pieces, at = text.encode(), [], 0
-    for change in changes:
-        pieces += [raw[at:change["start"]], change["replacement"].encode()]
-        at = change["end"]
+    for edit in sorted(edits, key=lambda edit: (edit["start"], edit["end"])):
+        if edit["start"] >= at:
+            pieces += [raw[at:edit["start"]], edit["replacement"].encode()]
+        at = max(at, edit["end"])
     return b"".join([*pieces, raw[at:]]).decode()

@@ -1,0 +1,131 @@
+"""Text as bytes and offsets, its canonical form, and its identities.
+
+Every text kernel reads Arrow's own buffers: UTF-8 bytes and one offset more than there are documents.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+from numba import njit
+
+from cuvee.kernels.make_unicode_table import CLASS, CODE_POINTS, COMPOSES, FILE, FOLD, OPEN, UNSURE
+
+NFC = f"unicodedata {unicodedata.unidata_version}"  # whose normal form it is: belongs in a step's `uses`
+ASCII_END, TWO_END, THREE_END = 0x80, 0xE0, 0xF0  # lead bytes below these start 1, 2, 3 bytes; the others 4
+FIRST_COMBINING_LEAD = 0xCC  # lead byte of U+0300; all text below it is in NFC
+
+
+@cache
+def unicode_table() -> tuple[np.ndarray, np.ndarray]:
+    """The checked-in facts of each code point -> words uint32 (CODE_POINTS,), normal uint16 (CODE_POINTS,)"""
+    with np.load(FILE) as stored:
+        words, normal = stored["words"], stored["normal"]
+    codes = np.arange(CODE_POINTS, dtype=np.uint32)
+    return (words & ~np.uint32(FOLD)) | ((words + codes) & np.uint32(FOLD)), normal
+
+
+def large(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One contiguous large_string array without nulls."""
+    if texts.null_count:
+        row = pc.index(pc.is_null(texts), True).as_py()
+        raise ValueError(f"texts must not be null; got {texts.null_count} nulls, the first at row {row}. "
+                         "Quarantine rows without text (no_text) first.")
+    texts = texts.cast(pa.large_string())
+    if isinstance(texts, pa.ChunkedArray):
+        texts = pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], pa.large_string())
+    return texts
+
+
+def buffers(texts: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes and offsets of a string array -> uint8 (bytes,), int64 (documents + 1,) starting at 0; no copy of text"""
+    texts = large(texts)
+    _, offsets, data = texts.buffers()
+    if not len(texts) or data is None:
+        return np.zeros(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
+    offsets = np.frombuffer(offsets, np.int64, count=len(texts) + 1, offset=8 * texts.offset)
+    return np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
+def nfc(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The texts in Normalisation Form C, as large_string.
+
+    A compiled quick check clears all but a few; only texts that it cannot clear go through `unicodedata`.
+    """
+    texts = large(texts)
+    unclear = ~are_nfc(*buffers(texts), unicode_table()[1])
+    if not unclear.any():
+        return texts
+    normal = [unicodedata.normalize("NFC", text) for text in texts.filter(pa.array(unclear)).to_pylist()]
+    return pc.replace_with_mask(texts, pa.array(unclear), pa.array(normal, pa.large_string()))
+
+
+def text_ids(texts: pa.Array | pa.ChunkedArray) -> list[str]:
+    """xxh3-128 of each text's UTF-8, as 32 hex digits."""
+    data, offsets = buffers(texts)
+    view, cuts = memoryview(data), offsets.tolist()
+    return [xxhash.xxh3_128_hexdigest(view[start:end]) for start, end in zip(cuts, cuts[1:])]
+
+
+def hash64(a: str, b: object) -> int:
+    """xxh3-64 of UTF-8 `a + "\\0" + str(b)`: a draw that hangs on the id and its purpose alone."""
+    return xxhash.xxh3_64_intdigest(f"{a}\0{b}".encode())
+
+
+def hash64_many(ids: Sequence[str] | pa.Array | pa.ChunkedArray, b: object) -> np.ndarray:
+    """`hash64` of each id -> uint64 (ids,)"""
+    data, offsets = buffers(ids if isinstance(ids, pa.Array | pa.ChunkedArray) else pa.array(ids, pa.large_string()))
+    raw, cuts, tail = data.tobytes(), offsets.tolist(), f"\0{b}".encode()
+    digests = (xxhash.xxh3_64_intdigest(raw[start:end] + tail) for start, end in zip(cuts, cuts[1:]))
+    return np.fromiter(digests, np.uint64, len(offsets) - 1)
+
+
+@njit(cache=True, nogil=True)
+def decode(data, position, end):
+    """The code point at `position` and its width in bytes; a malformed one reads as (0, 1), never past `end`."""
+    lead = np.int64(data[position])
+    if lead < ASCII_END:
+        return lead, 1
+    width = 2 if lead < TWO_END else 3 if lead < THREE_END else 4
+    if position + width > end:
+        return 0, 1
+    code = lead & (0xFF >> (width + 1))
+    for following in range(position + 1, position + width):
+        code = (code << 6) | (np.int64(data[following]) & 0x3F)
+    return (code, width) if code < CODE_POINTS else (0, 1)
+
+
+@njit(cache=True, nogil=True)
+def are_nfc(data, offsets, normal):
+    """Texts that are surely in NFC -> bool (documents,); False means: ask `unicodedata`"""
+    sure = np.ones(offsets.size - 1, np.bool_)
+    for document in range(sure.size):
+        highest = np.uint8(0)
+        for position in range(offsets[document], offsets[document + 1]):
+            highest = max(highest, data[position])
+        if highest >= FIRST_COMBINING_LEAD:
+            sure[document] = _is_nfc(data, offsets[document], offsets[document + 1], normal)
+    return sure
+
+
+@njit(cache=True, nogil=True)
+def _is_nfc(data, position, end, normal):
+    """Quick check of UAX 15, section 9, sharpened: a mark that may compose is fine after a starter that never does."""
+    open_starter, last_class = False, 0
+    while position < end:
+        code, width = decode(data, position, end)
+        facts = np.int64(normal[code])
+        position += width
+        combining = facts & CLASS
+        if facts & UNSURE or (facts & COMPOSES and open_starter) or 0 < combining < last_class:
+            return False
+        last_class = combining
+        if combining == 0:
+            open_starter = facts & OPEN != 0
+    return True
