@@ -62,7 +62,9 @@ def _tokenize(buffer, offsets, tables):
     for document in range(offsets.size - 1):
         position, end = offsets[document], offsets[document + 1]
         while True:
-            position, found = scan(buffer, position, end, tables, hashes[total:], starts[total:], ends[total:], kinds[total:])
+            position, found = scan(
+                buffer, position, end, tables, hashes[total:], starts[total:], ends[total:], kinds[total:]
+            )
             total += found
             if position == end:
                 break
