@@ -61,7 +61,7 @@ class Exclude(Section):
 
 
 class Eval(Section):
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+    name: Annotated[str, Field(min_length=1)]
     path: str | list[str]
     fields: list[str] | None = None   # string leaves that make the record; all but ids, url, source, split, subject
     required: bool = False            # an evaluation that yields no feature stops the run

@@ -41,7 +41,8 @@ class LocalEngine:
         while waiting or flying:
             try:
                 while waiting and len(flying) < self.workers + 1:
-                    flying[self._submit(jobs[waiting[0]])] = waiting.popleft()
+                    place = waiting.popleft()
+                    flying[self._submit(jobs[place])] = place
                 for future in wait(flying, return_when=FIRST_COMPLETED).done:
                     result = _named(jobs[flying[future]], future.result)
                     yield flying.pop(future), result

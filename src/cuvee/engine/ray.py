@@ -36,7 +36,8 @@ class RayEngine:
         waiting, flying = deque(range(len(jobs))), {}
         while waiting or flying:
             while waiting and len(flying) < 2 * self.workers:
-                flying[self._submit(jobs[waiting[0]])] = waiting.popleft()
+                place = waiting.popleft()
+                flying[self._submit(jobs[place])] = place
             done, _ = self._ray.wait(list(flying), num_returns=1)
             place = flying.pop(done[0])
             yield place, self._result(jobs[place], done[0])

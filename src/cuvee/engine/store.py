@@ -78,6 +78,9 @@ class _Counted:
         self._file.write(data)
         return len(data)
 
+    def flush(self) -> None:
+        self._file.flush()
+
     def checksum(self) -> str:
         return self._hash.hexdigest()
 
@@ -158,9 +161,14 @@ class Output:
 
     def arrow(self, name: str, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
         """An uncompressed Arrow IPC file, one record batch per item; its footer is the offset index."""
-        with self.create(name) as file, pa.ipc.new_file(pa.PythonFile(_Sink(file), mode="w"), schema) as writer:
+        with self.create(name) as file, pa.ipc.new_file(sink(file), schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
+
+
+def sink(file: _Counted) -> pa.PythonFile:
+    """A file being written, as pyarrow's writers want it."""
+    return pa.PythonFile(_Sink(file), mode="w")
 
 
 class _Sink(io.RawIOBase):

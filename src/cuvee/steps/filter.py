@@ -55,8 +55,8 @@ def filter_shard(out: Output, shard: Shard, config: Filter, allow: frozenset[str
     verdicts = [*_listed(documents, excluded), *_licensed(documents, allow), *_profile(found, config)]
     reason, value, threshold = _first(verdicts, len(documents))
     keep = np.array([each is None or config.mode == "tag" and each not in ALWAYS for each in reason], bool)
-    columns = [documents["row"], documents["id"], keep, pa.array(reason, pa.string()), value, threshold, sizes, *found,
-               pa.nulls(len(documents), EDITS)]
+    columns = [documents["row"], documents["id"], keep, pa.array(reason, pa.string()), _nullable(value), _nullable(threshold),
+               sizes, *found, pa.nulls(len(documents), EDITS)]
     out.table(f"{shard.part}.parquet", pa.table(dict(zip(FILTER.names, columns))).cast(FILTER))
     dropped = Counter(each for each, kept in zip(reason, keep) if not kept)
     return {"read": len(documents), "bytes": int(sizes.sum()), "kept": int(keep.sum()), "kept_bytes": int(sizes[keep].sum()),
@@ -121,6 +121,10 @@ def _first(verdicts: Sequence[Verdict], documents: int) -> tuple[list[str | None
             reason[place] = name
         value[holds], threshold[holds] = measured[holds], limit
     return reason, value, threshold
+
+
+def _nullable(values: np.ndarray) -> pa.Array:
+    return pa.array(values, from_pandas=True)
 
 
 def _excluded(work: Work, exclude: Exclude, documents: Table) -> Folder | None:

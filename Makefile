@@ -1,0 +1,46 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-all torture check bench docs clean
+
+# One environment for all of them; a stamp file says which extras stand in it.
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.all: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,embed,lightgbm,check]'
+	@touch $@ $(VENV)/.test $(VENV)/.core
+
+demo: $(VENV)/.core            ## the whole pipeline on the bundled corpus
+	$(BIN)/cuvee run examples/demo.yaml
+
+test: $(VENV)/.test            ## every test that needs no torch
+	$(BIN)/python -m pytest -m "not torture"
+
+test-all: $(VENV)/.all         ## the tests of the extras too
+	$(BIN)/python -m pytest -m "not torture"
+
+torture: $(VENV)/.test         ## the full kill campaign
+	$(BIN)/python -m pytest -m torture tests/end_to_end
+
+check: $(VENV)/.test           ## style
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[check]'
+	$(BIN)/ruff check src tests benchmarks examples
+
+bench: $(VENV)/.test           ## figures of benchmarks/RESULTS.md
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+docs: $(VENV)/.test            ## run every snippet in docs/
+	$(BIN)/python -m pytest tests/test_docs.py
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .hypothesis

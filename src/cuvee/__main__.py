@@ -1,0 +1,3 @@
+from cuvee.cli import main
+
+main()

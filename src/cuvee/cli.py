@@ -1,0 +1,167 @@
+"""The command line: verbs and their options; what they do stands in pipeline.py and standalone.py."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from cuvee.errors import CuveeError, UsageError
+
+if TYPE_CHECKING:
+    from cuvee.engine.run import Engine
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
+                  help="From one recipe file, many raw text datasets become a pre-training mixture that can be trusted.")
+
+RecipePath = Annotated[str, typer.Argument(metavar="RECIPE", help="a recipe file (YAML)")]
+Workers = Annotated[Optional[int], typer.Option(help="processes; all cores by default")]  # noqa: UP007, UP045 - typer reads it
+EngineName = Annotated[str, typer.Option("--engine", metavar="local|ray[:ADDRESS]", help="where tasks run")]
+Overrides = Annotated[list[str], typer.Option("--set", metavar="a.b=c", help="override a key of the recipe; repeat for more")]
+Sample = Annotated[Optional[str], typer.Option(metavar="SHARE", help="whole recipe on a share of the rows, such as 0.1%")]  # noqa: UP007, UP045
+Out = Annotated[str, typer.Option("-o", "--out", metavar="DIR", help="output folder")]
+TextColumn = Annotated[str, typer.Option("--text", help="column that holds the text")]
+IdColumn = Annotated[Optional[str], typer.Option("--id", help="column of your own ids; `id` where there is one")]  # noqa: UP007, UP045
+
+
+def main() -> None:
+    try:
+        app()
+    except CuveeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def make_engine(name: str, workers: int | None) -> Engine:
+    """`local`, `ray` or `ray:ADDRESS`."""
+    workers = workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers or os.cpu_count() or 1
+    if workers < 1:
+        raise UsageError(f"--workers {workers}: at least 1")
+    kind, _, address = name.partition(":")
+    if kind == "local" and not address:
+        from cuvee.engine.local import LocalEngine
+
+        return LocalEngine(workers)
+    if kind == "ray":
+        from cuvee.engine.ray import RayEngine
+
+        return RayEngine(address or None, workers)
+    raise UsageError(f"--engine {name}: use local, ray or ray:ADDRESS")
+
+
+@app.command()
+def init(path: Annotated[str, typer.Argument(help="file to write")] = "recipe.yaml",
+         schema: Annotated[bool, typer.Option("--schema", help="print every key with its default instead")] = False) -> None:
+    """Write a recipe to start from, or print every key of a recipe."""
+    from cuvee.template import STARTER, schema_text
+
+    if schema:
+        print(schema_text())
+        return
+    if os.path.exists(path):
+        raise UsageError(f"{path} exists already. Name another file, or delete it.")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(STARTER)
+    print(f"wrote {path}. Next: name your files in it, then `cuvee check {path}` and `cuvee run {path}`.")
+
+
+@app.command()
+def check(recipe: RecipePath, set: Overrides = []) -> None:  # noqa: B006 - typer wants a list
+    """Read the recipe and look at its inputs; say what a run will do and what it will cost."""
+    from cuvee import pipeline
+
+    pipeline.check(recipe, set)
+
+
+@app.command()
+def run(recipe: RecipePath, until: Annotated[Optional[str], typer.Option(metavar="STEP", help="stop after this step")] = None,  # noqa: UP007, UP045
+        engine: EngineName = "local", workers: Workers = None, sample: Sample = None, set: Overrides = []) -> None:  # noqa: B006
+    """Run the recipe; what is done stays done, so run it again after any interruption."""
+    from cuvee import pipeline
+
+    with _closing(make_engine(engine, workers)) as running:
+        pipeline.run(recipe, running, until=until, sample=sample, overrides=set)
+
+
+@app.command()
+def status(recipe: RecipePath, set: Overrides = []) -> None:  # noqa: B006
+    """Which steps are done, with their counts."""
+    from cuvee import pipeline
+
+    pipeline.status(recipe, set)
+
+
+@app.command()
+def report(recipe: RecipePath, set: Overrides = []) -> None:  # noqa: B006
+    """Write WORK/report.html again from what is done."""
+    from cuvee import pipeline
+
+    print(pipeline.write_report(recipe, set))
+
+
+@app.command()
+def export(recipe: RecipePath, out: Out, format: Annotated[str, typer.Option(help="json or levanter")] = "json",
+           set: Overrides = []) -> None:  # noqa: B006
+    """Write the mixture for a trainer."""
+    from cuvee import pipeline
+
+    pipeline.export(recipe, format, out, set)
+
+
+@app.command()
+def dedup(files: Annotated[list[str], typer.Argument(metavar="FILES...", help="JSONL or Parquet")], out: Out, text: TextColumn = "text",
+          id: IdColumn = None, threshold: Annotated[float, typer.Option(help="Jaccard of 5-grams from which a text is a duplicate")] = 0.75,
+          containment: Annotated[Optional[float], typer.Option(help="shared over smaller from which it is one too")] = None,  # noqa: UP007, UP045
+          priority: Annotated[list[str], typer.Option(metavar="FILE", help="wins duplicates; the first named wins most")] = [],  # noqa: B006
+          workers: Workers = None, engine: EngineName = "local") -> None:
+    """Remove exact, normalised and near duplicates from files."""
+    from cuvee import standalone
+
+    config = _section("Dedup", threshold=threshold, containment=containment)
+    with _closing(make_engine(engine, workers)) as running:
+        counts = standalone.dedup(_call(files, out, text, id, running), config, priority)
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts["kinds"].items()) or "none removed"
+    print(f"{counts['read']:,} rows, {counts['kept']:,} kept ({kinds}); {counts['quarantined']:,} quarantined; {out}")
+
+
+@app.command()
+def decontaminate(files: Annotated[list[str], typer.Argument(metavar="FILES...", help="JSONL or Parquet")], out: Out,
+                  evals: Annotated[list[str], typer.Option(metavar="FILE", help="JSONL of evaluation items; repeat for more")],
+                  text: TextColumn = "text", id: IdColumn = None,
+                  fields: Annotated[Optional[str], typer.Option(metavar="a,b", help="columns that make an item")] = None,  # noqa: UP007, UP045
+                  rule: Annotated[str, typer.Option(metavar="any|hits:N|fraction:X|cut")] = "any",
+                  workers: Workers = None, engine: EngineName = "local") -> None:
+    """Remove documents that hold evaluation items from files."""
+    from cuvee import standalone
+
+    config = _section("Decontaminate", rule=rule)
+    with _closing(make_engine(engine, workers)) as running:
+        counts = standalone.decontaminate(_call(files, out, text, id, running), config, evals, fields.split(",") if fields else None)
+    print(f"{counts['read']:,} rows, {counts['kept']:,} kept; {counts['quarantined']:,} quarantined; {out}")
+
+
+def _section(name: str, **values: Any) -> Any:
+    from pydantic import ValidationError
+
+    from cuvee import config
+
+    try:
+        return getattr(config, name)(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"--{first['loc'][0]} {first['input']}: {first['msg']}") from None
+
+
+def _call(files: list[str], out: str, text: str, id: str | None, engine: Engine) -> Any:
+    from cuvee.engine.progress import Progress
+    from cuvee.standalone import Call
+
+    return Call(files, os.path.abspath(out), text, id, engine, Progress())
+
+
+def _closing(engine: Engine) -> Any:
+    import contextlib
+
+    return contextlib.closing(engine)

@@ -1,0 +1,19 @@
+"""Fixtures that many tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of larger cases and data that are kept outside this repository; the test skips where there is none."""
+    folder = Path(os.environ.get("CUVEE_SHARED", ROOT.parent / "shared"))
+    if not folder.is_dir():
+        pytest.skip(f"needs the shared folder ({folder}); set CUVEE_SHARED to its path")
+    return folder
