@@ -14,7 +14,7 @@ from scipy import sparse
 
 from cuvee.kernels.vectors import unit
 
-STARTS = 8  # pairs of centroids from which each bisection starts
+STARTS = (8, 1, 1, 1, 1, 1, 1, 1)  # one grouping each: pairs tried per bisection; one pair gives other trees
 SWEEPS = 20  # rounds within one bisection; most end after 3 to 6
 PRIOR_WORDS = 1000  # words of the whole corpus's mix added to each topic before shares are compared
 
@@ -39,9 +39,34 @@ class _Split:
     right: np.ndarray
 
 
+@dataclass(frozen=True)
+class _Draw:
+    """Where a bisection's random pairs come from, and how many it tries."""
+
+    rng: np.random.Generator
+    starts: int
+
+
 def _room(mass: np.ndarray | int, least: int) -> np.ndarray | int:
     """How many groups of `least` bytes a mass can at most become."""
     return mass // least
+
+
+@njit(cache=True, nogil=True)
+def _prefix_squares(points, order):
+    """|sum of the first k points in `order`|^2 for k = 1 .. n."""
+    squares = np.empty(len(order))
+    total = np.zeros(points.shape[1])
+    square = 0.0
+    for place, row in enumerate(order):
+        dot = 0.0
+        for axis in range(len(total)):
+            value = points[row, axis]
+            dot += value * (2 * total[axis] + value)
+            total[axis] += value
+        square += dot
+        squares[place] = square
+    return squares
 
 
 def _best_cut(points: np.ndarray, mass: np.ndarray, order: np.ndarray, least: int, spare: int) -> tuple[float, int]:
@@ -49,7 +74,6 @@ def _best_cut(points: np.ndarray, mass: np.ndarray, order: np.ndarray, least: in
 
     Both parts hold `least` bytes, and together lose at most `spare` of the room.
     """
-    sums = np.cumsum(points[order], axis=0)
     held = np.cumsum(mass[order])
     total = held[-1]
     lost = _room(total, least) - _room(held, least) - _room(total - held, least)
@@ -57,7 +81,9 @@ def _best_cut(points: np.ndarray, mass: np.ndarray, order: np.ndarray, least: in
     allowed[-1] = False
     if not allowed.any():
         return -np.inf, 0
-    value = np.linalg.norm(sums, axis=1) + np.linalg.norm(sums[-1] - sums, axis=1)
+    left = _prefix_squares(points, order)
+    right = left + left[-1] - 2 * np.cumsum((points @ points.sum(axis=0))[order])
+    value = np.sqrt(np.maximum(left, 0)) + np.sqrt(np.maximum(right, 0))
     best = int(np.where(allowed, value, -np.inf).argmax())
     return float(value[best]), best + 1
 
@@ -77,12 +103,12 @@ def _sweep(points: np.ndarray, mass: np.ndarray, pair: np.ndarray, least: int, s
 
 
 def _bisect(points: np.ndarray, mass: np.ndarray, members: np.ndarray, least: int, spare: int,
-            rng: np.random.Generator) -> _Split | None:
-    """The best of STARTS seeded bisections of a group, or None where none is allowed."""
+            draw: _Draw) -> _Split | None:
+    """The best of `draw.starts` bisections of a group, or None where none is allowed."""
     if len(members) < 2 or mass[members].sum() < 2 * least:
         return None
     inside, weight = points[members], mass[members]
-    pairs = [rng.choice(len(members), 2, replace=False) for _ in range(STARTS)]
+    pairs = [draw.rng.choice(len(members), 2, replace=False) for _ in range(draw.starts)]
     value, order, size = max((_sweep(inside, weight, pair, least, spare) for pair in pairs), key=lambda found: found[0])
     if size == 0:
         return None
@@ -91,15 +117,15 @@ def _bisect(points: np.ndarray, mass: np.ndarray, members: np.ndarray, least: in
     return _Split(value - float(np.linalg.norm(inside.sum(axis=0))), int(cost), left, right)
 
 
-def _divide(points: np.ndarray, mass: np.ndarray, count: int, least: int, rng: np.random.Generator) -> np.ndarray:
+def _divide(points: np.ndarray, mass: np.ndarray, count: int, least: int, draw: _Draw) -> np.ndarray:
     """Split the group that gains most, until there are `count` groups or none can be split. -> int64 (fine,)"""
     groups = [np.arange(len(points))]
     spare = int(_room(mass.sum(), least)) - count
-    splits = [_bisect(points, mass, groups[0], least, spare, rng)]
+    splits = [_bisect(points, mass, groups[0], least, spare, draw)]
     while len(groups) < count:
         for place, split in enumerate(splits):
             if split is not None and split.cost > spare:
-                splits[place] = _bisect(points, mass, groups[place], least, spare, rng)
+                splits[place] = _bisect(points, mass, groups[place], least, spare, draw)
         open_places = [place for place, split in enumerate(splits) if split is not None]
         if not open_places:
             break
@@ -107,7 +133,7 @@ def _divide(points: np.ndarray, mass: np.ndarray, count: int, least: int, rng: n
         split = splits[place]
         spare -= split.cost
         groups[place:place + 1] = [split.left, split.right]
-        splits[place:place + 1] = [_bisect(points, mass, part, least, spare, rng) for part in (split.left, split.right)]
+        splits[place:place + 1] = [_bisect(points, mass, part, least, spare, draw) for part in (split.left, split.right)]
     group = np.empty(len(points), np.int64)
     for number, members in enumerate(groups):
         group[members] = number
@@ -165,9 +191,9 @@ def _sums(points: np.ndarray, group: np.ndarray) -> np.ndarray:
     return sums
 
 
-def _grouping(points: np.ndarray, mass: np.ndarray, count: int, least: int, rng: np.random.Generator) -> Topics:
+def _grouping(points: np.ndarray, mass: np.ndarray, count: int, least: int, draw: _Draw) -> Topics:
     """One divisive grouping, improved by single moves; topics not yet in order of bytes."""
-    group = _divide(points, mass, count, least, rng)
+    group = _divide(points, mass, count, least, draw)
     held = np.zeros(group.max() + 1, np.int64)
     np.add.at(held, group, mass)
     _move(points, mass, group, np.ascontiguousarray(_sums(points, group).T), held, least, 100)
@@ -182,9 +208,9 @@ def _by_bytes(found: Topics) -> Topics:
     return replace(found, topic=np.argsort(order)[found.topic], bytes=found.bytes[order])
 
 
-def coarsen(centroids: np.ndarray, mass: np.ndarray, count: int, min_share: float, rng: np.random.Generator,
-            restarts: int = 4) -> Topics:
-    """Join fine clusters into `count` topics, each with at least `min_share` of the bytes: the best of `restarts`.
+def coarsen(centroids: np.ndarray, mass: np.ndarray, count: int, min_share: float,
+            rng: np.random.Generator) -> Topics:
+    """Join fine clusters into `count` topics, each with at least `min_share` of the bytes: the best of several tries.
 
     Where the bytes do not allow that many, fewer, and the note says so. A fine cluster without bytes goes to the topic
     of greatest cosine. centroids: (fine, d), directions; mass: bytes, whole numbers (fine,)
@@ -198,7 +224,7 @@ def coarsen(centroids: np.ndarray, mass: np.ndarray, count: int, min_share: floa
     points = directions[held] * mass[held, None]
     least = max(1, int(np.ceil(min_share * int(mass.sum()))))
     wanted = min(count, len(held), int(mass.sum()) // least)
-    tries = [_grouping(points, mass[held], wanted, least, rng) for _ in range(restarts)]
+    tries = [_grouping(points, mass[held], wanted, least, _Draw(rng, starts)) for starts in STARTS]
     best = _by_bytes(min(tries, key=lambda found: (-len(found.bytes), found.loss)))
     nearest = (directions @ unit(_sums(points, best.topic)).T).argmax(axis=1)
     nearest[held] = best.topic
