@@ -9,7 +9,8 @@ from cuvee.kernels.text import buffers
 from cuvee.kernels.words import tokenize
 
 WORDS, HAN, SYMBOLS = ["a", "b'c", "d", "12", "3", "e5", "f", "gg"], list("中文字的是不"), ["+", "=", "🙂"]
-texts = st.lists(st.lists(st.sampled_from(WORDS + HAN * 2 + SYMBOLS), max_size=50).map(" ".join), min_size=1, max_size=4)
+tokens = st.sampled_from(WORDS + HAN * 2 + SYMBOLS)
+texts = st.lists((st.lists(tokens, max_size=25) | st.lists(tokens, min_size=25, max_size=50)).map(" ".join), min_size=1, max_size=4)
 
 
 def tokens_of(strings):
