@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from cuvee.engine.progress import Progress
 from cuvee.engine.shard import Folder
 from cuvee.engine.step import Job, Step, Task
-from cuvee.engine.store import exists, filesystem, is_local, join, read_json, write_json
+from cuvee.engine.store import exists, filesystem, is_local, join, read_json, sweep, write_json
 from cuvee.errors import DataError, UsageError
 
 
@@ -159,6 +159,7 @@ class _Manifest:
         missing = sorted(set(names) - set(self.value["tasks"]))
         if missing:
             raise DataError(f"{self.url}: {len(missing)} tasks gave no result, first {missing[0]}. Run again.")
+        sweep(self.folder)
         self.value["complete"] = True
         self._dirty = True
         self.flush()

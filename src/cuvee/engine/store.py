@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
 import json
 import os
@@ -110,6 +111,13 @@ def create(url: str) -> Iterator[_Counted]:
             os.unlink(temporary)
         raise
     del counted
+
+
+def sweep(folder: str) -> None:
+    """Delete the temporary files that killed writers left in a local folder."""
+    if is_local(folder):
+        for path in glob.glob(os.path.join(filesystem(folder)[1], "**", ".*.tmp"), recursive=True, include_hidden=True):
+            os.unlink(path)
 
 
 def write_bytes(url: str, data: bytes) -> str:

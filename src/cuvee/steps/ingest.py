@@ -52,7 +52,7 @@ def run(work: Work, recipe: Recipe, sample: float | None = None) -> Table:
     while small := [name for name, folder in folders.items()
                     if shares[name] is not None and shares[name] < 1 and folder.counts["documents"] < SAMPLE_ROWS]:
         for name in small:
-            shares[name] = min(1.0, shares[name] * 1.2 * SAMPLE_ROWS / max(folders[name].counts["documents"], 1))
+            shares[name] = min(1.0, max(1.2 * SAMPLE_ROWS / max(folders[name].counts["read"], 1), 1.5 * shares[name]))
         folders = _ingest(work, recipe, found, shares)
     for source in recipe.sources:
         _check(work, source, found[source.name], folders[source.name])

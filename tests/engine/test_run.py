@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cuvee.engine.local import LocalEngine
+from cuvee.engine.run import Work
+from cuvee.engine.shard import Folder, add
+from cuvee.engine.step import Step, Task
+from cuvee.errors import CuveeError, DataError, StepError, UsageError, WorkerDied
+from tests.engine import jobs
+
+STEP = Step("square", 1, {"power": 2}, ("input",))
+
+
+def engine_of(name: str):
+    if name != "ray":
+        return LocalEngine(int(name))
+    pytest.importorskip("ray")
+    from cuvee.engine.ray import RayEngine
+
+    return RayEngine(None, 2)
+
+
+@pytest.fixture(scope="module", params=["1", "2", "ray"])
+def engine(request):
+    made = engine_of(request.param)
+    yield made
+    made.close()
+
+
+def tasks(function, numbers=range(6), **args) -> list[Task]:
+    return [Task(f"{number:02d}", function, {"number": number, **args}) for number in numbers]
+
+
+def contents(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()}
+
+
+# One contract over every engine.
+
+def test_a_step_leaves_the_same_bytes_on_every_engine(engine, tmp_path):
+    folder = Work(str(tmp_path / "a"), engine).do(STEP, tasks(jobs.square))
+    here = Work(str(tmp_path / "b"), LocalEngine(1)).do(STEP, tasks(jobs.square))
+    assert contents(folder.url) == contents(here.url)
+    assert folder.counts == {"read": 6, "sum": 55, "by": {"even": 3, "odd": 3}}
+
+
+def test_a_matrix_product_has_the_same_bytes_on_every_engine(engine, tmp_path):
+    work, here = Work(str(tmp_path / "a"), engine), Work(str(tmp_path / "b"), LocalEngine(1))
+    wanted = [Task(str(seed), jobs.product, {"seed": seed}) for seed in range(3)]
+    assert work.do(STEP, wanted).files == here.do(STEP, wanted).files
+
+
+def test_an_error_names_its_task_and_what_was_done_stays_done(engine, tmp_path):
+    work = Work(str(tmp_path), engine)
+    with pytest.raises(StepError, match="task 03: ValueError: three is not allowed"):
+        work.do(STEP, tasks(jobs.fail))
+    manifest = json.loads(Path(STEP.folder(work.url), "manifest.json").read_text())
+    assert not manifest["complete"] and "03" not in manifest["tasks"] and manifest["tasks"]["00"]["counts"]["sum"] == 0
+
+
+def test_an_error_in_data_stays_what_it_is(engine, tmp_path):
+    with pytest.raises(DataError, match="file 0, row 7: no good"):
+        Work(str(tmp_path), engine).do(STEP, tasks(jobs.fail_on_data, [0]))
+
+
+def test_only_what_is_not_done_is_done(engine, tmp_path):
+    (tmp_path / "marks").mkdir()
+    work = Work(str(tmp_path / "work"), engine)
+    some = tasks(jobs.square_marked, marks=str(tmp_path / "marks"))
+    with pytest.raises(CuveeError):
+        work.do(STEP, [*some[:3], *tasks(jobs.fail, [3])])
+    done = json.loads(Path(STEP.folder(work.url), "manifest.json").read_text())["tasks"]
+    work.do(STEP, some)
+    work.do(STEP, some)
+    for number in range(6):
+        marks = (tmp_path / "marks" / str(number)).read_text()
+        assert marks == "x" or (number < 3 and f"{number:02d}" not in done)
+
+
+# What only some engines do.
+
+def test_a_dead_worker_costs_nothing(tmp_path):
+    (tmp_path / "marks").mkdir()
+    engine = LocalEngine(2)
+    folder = Work(str(tmp_path / "a"), engine).do(STEP, tasks(jobs.die_once, marks=str(tmp_path / "marks")))
+    engine.close()
+    assert (tmp_path / "marks" / "died").exists()
+    assert contents(folder.url) == contents(Work(str(tmp_path / "b"), LocalEngine(1)).do(STEP, tasks(jobs.square)).url)
+
+
+def test_a_task_that_always_kills_its_worker_is_given_up_by_name(tmp_path):
+    engine = LocalEngine(2)
+    with pytest.raises(WorkerDied, match="task 00: a worker process died 3 times"):
+        Work(str(tmp_path), engine).do(STEP, tasks(jobs.die_always, [0]))
+    engine.close()
+
+
+# Identity.
+
+@pytest.mark.parametrize("other", [
+    Step("square", 2, {"power": 2}, ("input",)), Step("square", 1, {"power": 3}, ("input",)), Step("square", 1, {"power": 2}, ("other",)),
+    Step("square", 1, {"power": 2}, ("input",), ("numpy",)), Step("square", 1, {"power": 2}, ("input",), (), "web"),
+    Step("cube", 1, {"power": 2}, ("input",))])
+def test_anything_that_shapes_bytes_changes_the_fingerprint(other):
+    assert other.fingerprint != STEP.fingerprint
+
+
+def test_fingerprint_golden():
+    assert Step("square", 1, {"b": 1, "a": 0.5}, ("x",)).fingerprint[:12] == "4a507c2ad961"
+
+
+def test_a_folder_of_another_fingerprint_is_refused(tmp_path):
+    work = Work(str(tmp_path), LocalEngine(1))
+    folder = Path(work.do(STEP, tasks(jobs.square)).url)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"fingerprint": "0" * 64}))
+    with pytest.raises(DataError, match="two fingerprints share 12 digits"):
+        work.do(STEP, tasks(jobs.square))
+
+
+def test_current_names_the_newest_folder_of_each_step(tmp_path):
+    work = Work(str(tmp_path), LocalEngine(1))
+    work.do(STEP, tasks(jobs.square))
+    newer = work.do(Step("square", 1, {"power": 2}, ("input 2",)), tasks(jobs.square))
+    assert work.current() == {"square": Folder.open(newer.url)}
+
+
+def test_two_drivers_do_not_share_a_folder(tmp_path):
+    first, second = (Work(str(tmp_path), LocalEngine(1)) for _ in range(2))
+    with first.lock(), pytest.raises(UsageError, match="another run is at work"), second.lock():
+        pass
+
+
+def test_two_tasks_of_one_name_are_an_error(tmp_path):
+    with pytest.raises(DataError, match="two tasks have one name: 01"):
+        Work(str(tmp_path), LocalEngine(1)).do(STEP, tasks(jobs.square, [1, 1]))
+
+
+def test_memory_is_a_work_folder_too():
+    work = Work("memory://engine-test", LocalEngine(1))
+    assert work.do(STEP, tasks(jobs.square)).counts["sum"] == 55
+    assert work.current()["square"].file("5.json").startswith("memory://")
+
+
+def test_counts_add_up_key_by_key():
+    assert add([{"n": 1, "by": {"x": 2}, "name": "a"}, {"n": 2, "by": {"x": 1, "y": 1}, "name": "b"}]) == {
+        "n": 3, "by": {"x": 3, "y": 1}, "name": "b"}

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import xxhash
+
+from cuvee.engine import store
+from cuvee.engine.shuffle import gather, scatter
+from cuvee.errors import DataError
+
+
+@pytest.fixture(params=["local", "memory"])
+def folder(request, tmp_path):
+    return str(tmp_path) if request.param == "local" else f"memory://store-{tmp_path.name}"
+
+
+def test_a_write_returns_the_checksum_of_its_bytes(folder):
+    assert store.write_bytes(store.join(folder, "a", "b"), b"text") == xxhash.xxh3_128_hexdigest(b"text")
+    assert store.read_bytes(store.join(folder, "a", "b")) == b"text"
+
+
+def test_a_failed_write_leaves_what_stood_there(folder):
+    url = store.join(folder, "file")
+    store.write_bytes(url, b"old")
+    with pytest.raises(ZeroDivisionError), store.create(url) as file:
+        file.write(b"new")
+        _ = 1 / 0
+    assert store.read_bytes(url) == b"old"
+
+
+def test_a_failed_write_leaves_no_temporary_file(tmp_path):
+    with pytest.raises(ZeroDivisionError), store.create(str(tmp_path / "file")):
+        _ = 1 / 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_a_manifest_names_and_is_gone_says_what_to_do(folder):
+    with pytest.raises(DataError, match="no such file.*Delete its folder"):
+        store.read_table(store.join(folder, "gone.parquet"))
+
+
+def test_shuffle_gives_each_partition_its_rows_in_map_order(folder):
+    rng = np.random.default_rng(0)
+    out = store.Output(folder)
+    tables = [pa.table({"partition": rng.integers(0, 5, size), "value": rng.integers(0, 9, size)}) for size in (40, 0, 7)]
+    for number, table in enumerate(tables):
+        scatter(out, f"{number}.arrow", table, table["partition"].to_numpy(), 6)
+    urls = [store.join(folder, f"{number}.arrow") for number in range(3)]
+    for partition in range(6):
+        want = [pair for table in tables for pair in zip(*table.to_pydict().values()) if pair[0] == partition]
+        assert list(zip(*gather(urls, partition).to_pydict().values())) == want
