@@ -65,6 +65,10 @@ def token_hash(text: str) -> int:
     state = 0x9FB21C651E98DF25
     for c in text:
         state = (state * 0x9E3779B97F4A7C15 + ord(c)) % 2**64
+    return finish(state)
+
+
+def finish(state: int) -> int:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         state = (state ^ (state >> shift)) * factor % 2**64
     return state

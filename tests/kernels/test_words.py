@@ -3,13 +3,13 @@ import unicodedata
 import numpy as np
 import pyarrow as pa
 import pytest
-import reference_words as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuvee.kernels.make_unicode_table import FILE, UNSURE, normal_table, word_table
 from cuvee.kernels.text import buffers, nfc, unicode_table
 from cuvee.kernels.words import SYMBOL, scan, tokenize, word_tables
+from tests.kernels import reference_words as reference
 
 TABLE_VERSION = str(np.load(FILE)["version"])
 KINDS = ["word", "unspaced", "symbol"]
@@ -39,7 +39,9 @@ def test_tokens_are_those_of_the_reference(documents):
     kinds = [KINDS[kind] for kind in found.kinds]
     rows = zip(found.hashes.tolist(), kinds, found.letters.tolist(), found.starts, found.ends)
     assert list(rows) == [
-        (reference.token_hash(t.text), t.kind, t.letter, t.start + at, t.end + at) for at, ts in zip(base, expected) for t in ts
+        (reference.token_hash(token.text), token.kind, token.letter, token.start + at, token.end + at)
+        for at, tokens in zip(base, expected)
+        for token in tokens
     ]
     assert found.offsets.tolist() == np.cumsum([0] + [len(ts) for ts in expected]).tolist()
 

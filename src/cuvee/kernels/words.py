@@ -112,7 +112,7 @@ def scan(buffer, position, end, tables, hashes, starts, ends, kinds):
             if position < end and lead[buffer[position]] & (WIDE | APOSTROPHE):
                 position, stop, state, facts = _rest_of_word(buffer, position, end, tables, state, facts, last)
         ends[count] = stop
-        hashes[count] = _finish(state)
+        hashes[count] = finish(state)
         kind = SYMBOL if facts & SIGN else UNSPACED if facts & ALONE else WORD
         kinds[count] = kind | HAS_LETTER if facts & LETTER else kind
         count += 1
@@ -161,7 +161,8 @@ def _letter_follows(buffer, position, end, tables):
 
 
 @njit(cache=True, nogil=True)
-def _finish(state):
+def finish(state):
+    """splitmix64's finaliser: every bit of the result hangs on every bit of `state`; one to one."""
     state = (state ^ (state >> np.uint64(30))) * MIX_1
     state = (state ^ (state >> np.uint64(27))) * MIX_2
     return state ^ (state >> np.uint64(31))
