@@ -42,6 +42,36 @@ FILTER = pa.schema([
     ("edits", EDITS),
 ])
 
+SCAN = pa.schema([
+    *KEY,
+    ("words", pa.int64()),
+    ("hits", pa.large_list(pa.struct([  # every place where a feature stands, by first word, then length
+        ("feature", pa.uint64()),    # hash of the run of words
+        ("word", pa.int64()),        # first word, counted from 0
+        ("length", pa.int64()),      # words
+        ("start", pa.int64()),       # bytes in the stored text
+        ("end", pa.int64())]))),
+])
+
+EVALS = pa.schema([
+    ("eval", pa.string()),
+    ("file", pa.string()),
+    ("row", pa.int64()),             # line of the file
+    ("source_id", pa.string()),      # the item's own id
+    ("words", pa.int64()),
+    ("features", pa.int64()),        # distinct n-grams, or 1 for an item matched whole
+    ("set_aside", pa.int64()),       # of these, boilerplate
+    ("checkable", pa.bool_()),
+    ("documents", pa.int64()),       # rows that hold a feature of it that was not set aside
+])
+
+SET_ASIDE = pa.schema([
+    ("text", pa.string()),
+    ("documents", pa.int64()),       # distinct texts that hold it
+    ("sources", pa.int64()),
+    ("items", pa.list_(pa.string())),  # eval:row
+])
+
 DECONTAMINATE = pa.schema([
     *KEY,
     ("keep", pa.bool_()),
@@ -72,14 +102,18 @@ DEDUP = pa.schema([
 
 TOPICS = pa.schema([*KEY, ("fine", pa.int32()), ("topic", pa.int32()), ("similarity", pa.float32())])
 
-QUALITY = pa.schema([*KEY, ("score", pa.float32()), ("band", pa.int32())])
+QUALITY = pa.schema([
+    *KEY,
+    ("score", pa.float32()),
+    ("band", pa.int32()),            # 1 worst; after small domains joined a neighbour
+    ("domain", pa.string()),         # domain_name(topic, band)
+])
 
 TOKENS = pa.schema([
     *KEY,
-    ("domain", pa.string()),
-    ("tokens", pa.int64()),
+    ("bytes", pa.int64()),           # UTF-8 bytes of the text as tokenised
+    ("tokens", pa.int64()),          # without the end mark
     ("u", pa.uint64()),              # hash64(id, seed): a nested random subset is u < x
-    ("heldout", pa.bool_()),
 ])
 
 

@@ -40,7 +40,10 @@ class Work:
         self.done: list[str] = []  # places of the steps that had work to do, in order
 
     def do(self, step: Step, tasks: Sequence[Task]) -> Folder:
-        """Do all tasks of a step that are not done yet; return the finished folder."""
+        """Do all tasks of a step that are not done yet; return the finished folder.
+
+        A step that is a cache, such as the proxy runs, may be given more tasks later: only those are done.
+        """
         return self.do_all([(step, tasks)])[0]
 
     def do_all(self, steps: Sequence[tuple[Step, Sequence[Task]]]) -> list[Folder]:
@@ -49,10 +52,10 @@ class Work:
         jobs, owners = [], []
         for (step, tasks), manifest in zip(steps, manifests):
             _unique(step, tasks)
-            todo = [] if manifest.complete else [task for task in tasks if task.name not in manifest.value["tasks"]]
+            todo = [task for task in tasks if task.name not in manifest.value["tasks"]]
             jobs += [Job(manifest.folder, task) for task in todo]
             owners += [manifest] * len(todo)
-        if not all(manifest.complete for manifest in manifests):
+        if jobs or not all(manifest.complete for manifest in manifests):
             self._finish(steps, manifests, jobs, owners)
         self._remember([step for step, _ in steps])
         return [Folder(m.folder, step.fingerprint, m.value) for (step, _), m in zip(steps, manifests)]
@@ -74,7 +77,7 @@ class Work:
                 for manifest in manifests:
                     manifest.flush()
         for (step, tasks), manifest in zip(steps, manifests):
-            if not manifest.complete:
+            if not manifest.complete or manifest in owners:
                 manifest.finish([task.name for task in tasks])
                 self.done.append(step.place)
         self._time(label, time.monotonic() - start)
