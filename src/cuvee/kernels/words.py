@@ -48,37 +48,35 @@ def word_tables() -> tuple[np.ndarray, np.ndarray]:
 
 def tokenize(buffer: np.ndarray, offsets: np.ndarray) -> Tokens:
     """Tokens of NFC texts: buffer uint8 (bytes,), offsets int64 (documents + 1,), as `text.buffers` gives them."""
-    hashes, starts, ends, kinds, cuts = _tokenize(buffer, offsets, word_tables())
+    room = buffer.size // 5 + 64  # English has a token every 6 bytes; where that is too little, arrays grow by half
+    arrays = [np.empty(room, dtype) for dtype in (np.uint64, np.int64, np.int64, np.uint8)]
+    cuts, document, position = np.zeros(offsets.size, np.int64), 0, offsets[0]
+    while True:
+        document, position = _fill(buffer, offsets, word_tables(), *arrays, cuts, document, position)
+        if document == offsets.size - 1:
+            break
+        arrays = [np.concatenate([array, np.empty(array.size // 2, array.dtype)]) for array in arrays]
+    hashes, starts, ends, kinds = (array[: cuts[-1]] for array in arrays)
     return Tokens(hashes, starts, ends, kinds & np.uint8(HAS_LETTER - 1), kinds >= HAS_LETTER, cuts)
 
 
 @njit(cache=True, nogil=True)
-def _tokenize(buffer, offsets, tables):
-    room = (offsets[-1] - offsets[0]) // 5 + 64  # English has a token every 6 bytes
-    hashes, kinds = np.empty(room, np.uint64), np.empty(room, np.uint8)
-    starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
-    cuts = np.zeros(offsets.size, np.int64)
-    total = 0
-    for document in range(offsets.size - 1):
-        position, end = offsets[document], offsets[document + 1]
-        while True:
-            position, found = scan(
-                buffer, position, end, tables, hashes[total:], starts[total:], ends[total:], kinds[total:]
-            )
-            total += found
-            if position == end:
-                break
-            hashes, kinds = _grown(hashes), _grown(kinds)
-            starts, ends = _grown(starts), _grown(ends)
-        cuts[document + 1] = total
-    return hashes[:total], starts[:total], ends[:total], kinds[:total], cuts
+def _fill(buffer, offsets, tables, hashes, starts, ends, kinds, cuts, document, position):
+    """Write tokens from `position` in `document` on -> where it stopped; all done if that is past the last document
 
-
-@njit(cache=True, nogil=True)
-def _grown(array):
-    larger = np.empty(array.size * 3 // 2, array.dtype)
-    larger[: array.size] = array
-    return larger
+    cuts[document + 1], how many tokens there are up to its end, counts those written so far.
+    """
+    while document < offsets.size - 1:
+        total = max(cuts[document], cuts[document + 1])
+        end = offsets[document + 1]
+        position, found = scan(
+            buffer, position, end, tables, hashes[total:], starts[total:], ends[total:], kinds[total:]
+        )
+        cuts[document + 1] = total + found
+        if position < end:
+            return document, position
+        document += 1
+    return document, position
 
 
 @njit(cache=True, nogil=True)
