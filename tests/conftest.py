@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Compiling a kernel takes longer than any deadline; in CI the same examples are drawn every time.
+settings.register_profile("cuvee", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("cuvee")
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cuvee.errors import RecipeError, UsageError
+from cuvee.recipe import load
+from cuvee.template import STARTER, schema_text
+
+GOOD = """\
+work: out
+sources:
+  - {name: web, path: "in/*.jsonl", license: MIT}
+budget: {target: 1.5B, proxy: 20M}
+swarm: {max_floored: 0.1%}
+"""
+
+
+def write(tmp_path: Path, text: str) -> str:
+    (tmp_path / "r.yaml").write_text(text)
+    return str(tmp_path / "r.yaml")
+
+
+def test_numbers_take_suffixes_and_paths_start_at_the_recipe(tmp_path):
+    recipe = load(write(tmp_path, GOOD))
+    assert (recipe.budget.target, recipe.budget.proxy, recipe.swarm.max_floored) == (1_500_000_000, 20_000_000, 0.001)
+    assert (recipe.work, recipe.sources[0].path) == (str(tmp_path / "out"), str(tmp_path / "in" / "*.jsonl"))
+
+
+@pytest.mark.parametrize("old, new, message", [
+    ("work: out", "wrok: out", "r.yaml: unknown key 'wrok' (line 1). Did you mean 'work'?"),
+    ("license: MIT", "licence: MIT", "r.yaml, sources.0: unknown key 'licence' (line 3). Did you mean 'license'?"),
+    ("proxy: 20M", "prox: 20M", "r.yaml, budget: unknown key 'prox' (line 4). Did you mean 'proxy'?"),
+    ("target: 1.5B", "target: much", "r.yaml, budget: target = 'much' (line 4): "),
+    ("target: 1.5B", "target: -3", "r.yaml, budget: target = -3 (line 4): "),
+    ("name: web, ", "", "r.yaml, sources.0: 'name' is missing (line 3)"),
+    (", license: MIT", "", "sources.0 (web): no licence. Add `license: <SPDX id>`"),
+    ("work: out", "work: out\nwork: in", "line 2: 'work' is given twice; first on line 1"),
+    ("work: out", "work: [", "r.yaml: not YAML: "),
+    ("work: out", "work: out\nlicenses: {allow: [CC0-1.0]}", "licence MIT is not in licenses.allow (CC0-1.0)"),
+    ("work: out", "work: out\nvalidate: {sedes: 3}", "r.yaml, validate: unknown key 'sedes' (line 2). Did you mean 'seeds'?"),
+    ("work: out", "work: out\ndecontaminate: {rule: some}", "r.yaml, decontaminate: rule = 'some' (line 2): "),
+    ("license: MIT}", "license: MIT}\n  - {name: web, path: b, license: MIT}", "two sources are named 'web'"),
+])
+def test_an_error_names_the_key_its_line_and_the_cure(tmp_path, old, new, message):
+    assert old in GOOD
+    with pytest.raises(RecipeError) as error:
+        load(write(tmp_path, GOOD.replace(old, new)))
+    assert message in str(error.value)
+
+
+def test_every_error_is_told_at_once(tmp_path):
+    with pytest.raises(RecipeError) as error:
+        load(write(tmp_path, GOOD.replace("target", "tarket").replace("max_floored", "max_flored")))
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_overrides_reach_any_key(tmp_path):
+    recipe = load(write(tmp_path, GOOD), ["dedup.threshold=0.8", "sources.0.priority=2", "budget.proxy=1M"])
+    assert (recipe.dedup.threshold, recipe.sources[0].priority, recipe.budget.proxy) == (0.8, 2, 1_000_000)
+
+
+@pytest.mark.parametrize("override, message", [("dedup", "write it as"), ("sources.3.name=x", "no item 3"), ("seed.x=1", "unknown key|holds")])
+def test_a_wrong_override_is_an_error(tmp_path, override, message):
+    with pytest.raises(UsageError, match=message):
+        load(write(tmp_path, GOOD + "seed: 0\n"), [override])
+
+
+def test_a_missing_recipe_says_how_to_write_one(tmp_path):
+    with pytest.raises(UsageError, match="cuvee init"):
+        load(str(tmp_path / "none.yaml"))
+
+
+def test_the_starter_is_a_recipe(tmp_path):
+    assert load(write(tmp_path, STARTER)).quality.target == ["docs"]
+
+
+def test_the_schema_names_every_section_of_a_recipe():
+    shown = [line.split(":")[0] for line in schema_text().splitlines() if not line.startswith(" ")]
+    assert {"work", "sources", "dedup", "validate"} <= set(shown) and set(yaml.safe_load(STARTER)) <= set(shown)
