@@ -80,11 +80,12 @@ class FeatureSet:
         """hashes: uint64 (features,), ascending and distinct; anchors, lengths: of the same features."""
         if len(hashes) > 1 and not (hashes[1:] > hashes[:-1]).all():
             raise ValueError("hashes must be ascending and distinct; sort them with numpy.unique first.")
+        hashes, anchors = _frozen(hashes), _frozen(anchors)
         bits = max(1, min(28, len(hashes).bit_length() - 1))
         leading = np.bincount((hashes >> np.uint64(64 - bits)).astype(np.int64), minlength=1 << bits)
         starts = np.concatenate([[0], np.cumsum(leading)]).astype(np.uint32)
         filter = np.zeros(1 << max(6, (len(hashes) * BITS_A_FEATURE // 64).bit_length()), np.uint64)
-        _fill(filter, np.ascontiguousarray(anchors), _filter_shift(filter))
+        _fill(filter, anchors, _filter_shift(filter))
         return cls(hashes, starts, filter, np.unique(lengths).astype(np.int64))
 
 
@@ -114,6 +115,13 @@ def spans(offsets: np.ndarray, words: np.ndarray, lengths: np.ndarray, standing:
     cuts, covered = np.zeros(len(offsets), np.int64), np.zeros(len(offsets) - 1, np.int64)
     _spans(offsets, words, lengths, standing, first, last, cuts, covered)
     return Spans(first[: cuts[-1]], last[: cuts[-1]], cuts, covered)
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written, as one of a mapped file is: numba compiles one variant for both."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def _filter_shift(filter: np.ndarray) -> np.uint64:

@@ -1,0 +1,194 @@
+"""Evaluation records: the text of each, and what of it is looked for in documents.
+
+The step leaves `features.arrow` (hash, anchor, length: what a scan needs), `items.arrow` (of the same features: the
+records that hold each, and where it stands in the first of them), `records.parquet` and `quarantine.jsonl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cuvee.config import Eval
+from cuvee.engine.run import Work
+from cuvee.engine.shard import Folder
+from cuvee.engine.step import Counts, Step, Task
+from cuvee.engine.store import Output, open_arrow, open_input
+from cuvee.errors import DataError
+from cuvee.kernels import ngrams
+from cuvee.kernels.boilerplate import distinct
+from cuvee.kernels.text import NFC, buffers, nfc
+from cuvee.kernels.words import tokenize
+from cuvee.steps import raw
+from cuvee.steps.inputs import expand, sha256
+
+VERSION = 1
+SKIPPED = frozenset({"id", "url", "source", "split", "subject"})  # keys that say where a record is from, and `*_id`
+
+RECORDS = pa.schema([
+    ("eval", pa.string()), ("file", pa.string()), ("row", pa.int64()), ("source_id", pa.string()), ("words", pa.int64()),
+    ("features", pa.int64()), ("checkable", pa.bool_()),
+    ("name", pa.string()),        # eval:row, or eval/file:row where an evaluation has several files
+    ("text", pa.large_string())])  # its string leaves, joined by newlines, in NFC
+
+FEATURES = pa.schema([("hash", pa.uint64()), ("anchor", pa.uint64()), ("length", pa.int64())])
+
+ITEMS = pa.schema([
+    ("items", pa.large_list(pa.int64())),  # rows of records.parquet, ascending
+    ("start", pa.int64()), ("end", pa.int64())])  # bytes of the first item's text
+
+
+@dataclass(frozen=True)
+class File:
+    eval: Eval
+    url: str
+    name: str
+    sha256: str
+    prefix: str  # of the names of its items
+
+
+def run(work: Work, evals: Sequence[Eval]) -> Folder:
+    files = [file for each in evals for file in _files(each)]
+    config = {"evals": [{"name": each.name, "fields": each.fields, "required": each.required} for each in evals], "nfc": NFC}
+    inputs = tuple(f"{file.eval.name} {file.name} {file.sha256}" for file in files)
+    task = Task("features", write_features, {"evals": tuple(evals), "files": tuple(files)})
+    return work.do(Step("decontaminate.features", VERSION, config, inputs, ("orjson", "pyarrow")), [task])
+
+
+def _files(each: Eval) -> list[File]:
+    found = expand(each.path, f"evaluation {each.name}")
+    return [File(each, url, name, sha256(url), each.name if len(found) == 1 else f"{each.name}/{name}") for url, name in found]
+
+
+def write_features(out: Output, evals: Sequence[Eval], files: Sequence[File]) -> Counts:
+    faults: list[raw.Fault] = []
+    records = pa.concat_tables([_read(file, faults) for file in files] or [RECORDS.empty_table()]).combine_chunks()
+    texts = nfc(records["text"])
+    buffer, starts = buffers(texts)
+    tokens = tokenize(buffer, starts)
+    found = ngrams.features(tokens)
+    record = np.repeat(np.arange(len(records)), np.diff(found.offsets))
+    known, items = _index(found, record)
+    first = known.pop("first")
+    out.arrow("features.arrow", [pa.record_batch(list(known.values()), schema=FEATURES)], FEATURES)
+    begin = starts[record[first]]
+    places = [tokens.starts[found.first[first]] - begin, tokens.ends[found.last[first]] - begin]
+    out.arrow("items.arrow", [pa.record_batch([items, *places], schema=ITEMS)], ITEMS)
+    features = np.bincount(items.values.to_numpy(), minlength=len(records))
+    for name, column in (("text", texts), ("words", found.words), ("features", features), ("checkable", features > 0)):
+        records = records.set_column(RECORDS.get_field_index(name), name, pa.array(column) if name != "text" else column)
+    _require(evals, records)
+    out.table("records.parquet", records.cast(RECORDS))
+    out.bytes("quarantine.jsonl", b"".join(orjson.dumps(fault._asdict()) + b"\n" for fault in faults))
+    return {"records": len(records), "quarantined": len(faults), "features": len(first), "checkable": int((features > 0).sum()),
+            "not_checkable": int((features == 0).sum())}
+
+
+def _index(found: ngrams.Features, record: np.ndarray) -> tuple[dict[str, np.ndarray], pa.Array]:
+    """Distinct features by hash with their first place in `found`, and the distinct records of each, ascending."""
+    hashes, first = np.unique(found.hashes, return_index=True)
+    order = np.lexsort((record, found.hashes))
+    pairs = np.stack([np.searchsorted(hashes, found.hashes[order]), record[order]])
+    pairs = pairs[:, np.append(True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0))] if len(order) else pairs
+    cuts = np.searchsorted(pairs[0], np.arange(len(hashes) + 1))
+    items = pa.LargeListArray.from_arrays(pa.array(cuts, pa.int64()), pa.array(pairs[1], pa.int64()))
+    return {"hash": hashes, "anchor": found.anchors[first], "length": found.lengths[first], "first": first}, items
+
+
+def _require(evals: Sequence[Eval], records: pa.Table) -> None:
+    names, features = np.array(records["eval"].to_pylist(), object), records["features"].to_numpy()
+    for each in evals:
+        mine = features[names == each.name]
+        if each.required and not mine.any():
+            raise DataError(f"evaluation {each.name} ({each.path}): none of its {len(mine)} records yields a feature, and it is "
+                            "required. A record needs 8 words, 6 of them distinct: name the text in `fields`, or drop `required`.")
+
+
+def _read(file: File, faults: list[raw.Fault]) -> pa.Table:
+    """The records of one file; what cannot be read joins `faults`. A file with faults only is a DataError."""
+    columns: dict[str, list[Any]] = {"row": [], "source_id": [], "text": []}
+    before = len(faults)
+    for batch in _batches(file):
+        faults += batch.faults
+        for row, record in zip(batch.rows, batch.records):
+            text = "\n".join(leaves(record, file.eval.fields))
+            if not _is_unicode(text):
+                faults.append(raw.Fault(file.name, row, "lone_surrogate", "half of a surrogate pair in a string"))
+                continue
+            for column, value in zip(columns.values(), (row, _own_id(record), text)):
+                column.append(value)
+    if not columns["row"] and len(faults) > before:
+        raise DataError(f"evaluation {file.eval.name}, {file.url}: no readable record; line {faults[before].row}: "
+                        f"{faults[before].reason}, {faults[before].detail}. It must be JSONL or Parquet.")
+    count = len(columns["row"])
+    names = [f"{file.prefix}:{row}" for row in columns["row"]]
+    ready = {"eval": [file.eval.name] * count, "file": [file.name] * count, **columns, "name": names}
+    return pa.table([pa.array(ready[field.name], field.type) if field.name in ready else pa.nulls(count, field.type)
+                     for field in RECORDS], schema=RECORDS)
+
+
+def _batches(file: File) -> Iterator[raw.Batch]:
+    with open_input(file.url) as opened:
+        if opened.read(len(raw.PARQUET)) != raw.PARQUET:
+            yield from raw.jsonl(file.url, file.name)
+            return
+        opened.seek(0)
+        records = pq.read_table(opened).to_pylist()
+    yield raw.Batch(list(range(len(records))), records, [], 0)
+
+
+def leaves(record: Any, fields: Sequence[str] | None, named: bool = False) -> Iterator[str]:
+    """The strings of a record in file order; of those under a key in `fields` where there are any."""
+    if isinstance(record, str):
+        if fields is None or named:
+            yield record
+    elif isinstance(record, Mapping):
+        for key, value in record.items():
+            wanted = fields is not None and key in fields
+            if wanted or not _is_skipped(key):
+                yield from leaves(value, fields, named or wanted)
+    elif isinstance(record, (list, tuple)):
+        for value in record:
+            yield from leaves(value, fields, named)
+
+
+def _is_skipped(key: str) -> bool:
+    return key in SKIPPED or key.endswith("_id")
+
+
+def _own_id(record: Mapping[str, Any]) -> str | None:
+    value = record.get("id")
+    return value if isinstance(value, str) else None if value is None else str(value)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def places(features: str, hashes: np.ndarray) -> np.ndarray:
+    """Where each hash stands in features.arrow, which holds them all."""
+    return np.searchsorted(open_arrow(features).get_batch(0)["hash"].to_numpy(), hashes)
+
+
+def items_by_feature(url: str) -> tuple[np.ndarray, np.ndarray]:
+    """Where each feature's items begin, int64 (features + 1,), and the items."""
+    lists = open_arrow(url).get_batch(0)["items"]
+    return lists.offsets.to_numpy(), lists.values.to_numpy()
+
+
+def items_of(items: str, documents: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct (document, item), sorted, of (document, feature) pairs."""
+    starts, entries = items_by_feature(items)
+    counts = starts[features + 1] - starts[features]
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return distinct(np.repeat(documents, counts), entries[np.repeat(starts[features], counts) + within])
