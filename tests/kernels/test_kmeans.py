@@ -17,6 +17,10 @@ def planted(count, per_cluster, dimensions=32, noise=0.02, draw=0):
     return unit(centre[label] + noise * rng.standard_normal((len(label), dimensions))), label
 
 
+def loss_of(vectors, found):
+    return 1 - (vectors @ found.centroids.T).max(axis=1).mean()
+
+
 @pytest.mark.parametrize("as_codes", [False, True])
 def test_planted_clusters_are_found(as_codes):
     vectors, label = planted(20, 30)
@@ -77,11 +81,12 @@ def test_fewer_directions_than_clusters_gives_fewer_clusters():
     assert len(found.centroids) == 3 and found.loss[-1] < 1e-6
 
 
-def test_zero_rows_do_not_draw_centroids():
+def test_zero_rows_count_for_nothing():
     vectors, label = planted(5, 20)
     rows = np.concatenate([np.zeros((50, 32), np.float32), vectors])
     found = cluster(rows, np.ones(150), 5, np.random.default_rng(0))
     assert normalized_mutual_info_score(label, found.labels[50:]) > 0.999
+    assert found.loss[-1] == pytest.approx(loss_of(vectors, found), abs=1e-6)
 
 
 def test_empty_clusters_take_the_rows_that_fit_worst():

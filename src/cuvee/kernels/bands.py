@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve
 
-KEY_BITS = 22  # sign, exponent and 13 bits of mantissa: a bin is under 0.013 % of its score wide
+KEY_BITS = 20  # sign, exponent and 11 bits of mantissa: a bin is under 0.05 % of its score wide
 TOP = np.uint32(1 << KEY_BITS)  # above every bin
 
 

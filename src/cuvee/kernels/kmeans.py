@@ -10,6 +10,7 @@ from numba import njit
 from cuvee.kernels.vectors import dequantise, unit
 
 BATCH = 4096  # rows per matrix product: 80 MB of similarities at 5,000 centroids; part of the result's identity
+SEED_ROWS = 20_000  # or 10 per centroid: evenly spaced rows that seeding looks at, as it passes over them per centroid
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,18 @@ def _means(vectors: np.ndarray, labels: np.ndarray, weights: np.ndarray, count: 
 
 def _distances(vectors: np.ndarray, points: np.ndarray, batch: int) -> np.ndarray:
     """1 - cosine of every row to every point, never under 0. -> float64 (n, points)"""
-    parts = [_floats(vectors[start:start + batch]) @ points.T for start in range(0, len(vectors), batch)]
+    parts = [vectors[start:start + batch] @ points.T for start in range(0, len(vectors), batch)]
     return np.maximum(1 - np.concatenate(parts).astype(np.float64), 0)
 
 
 def seed(vectors: np.ndarray, weights: np.ndarray, count: int, rng: np.random.Generator, batch: int = BATCH) -> np.ndarray:
     """Rows to start from: greedy k-means++ (Arthur and Vassilvitskii 2007), the best of 2 + ln(count) draws each time.
 
-    Fewer than `count` where the rows have fewer distinct directions.  ->  unit float32 (count or fewer, d)
+    Looks at evenly spaced rows, at most SEED_ROWS or 10 x count. Fewer than `count` where these have fewer distinct
+    directions.  ->  unit float32 (count or fewer, d)
     """
+    looked_at = np.linspace(0, len(vectors) - 1, min(len(vectors), max(SEED_ROWS, 10 * count))).astype(np.int64)
+    vectors, weights = _floats(vectors[looked_at]), weights[looked_at]
     draws = 2 + int(np.log(count))
     chosen: list[int] = []
     nearest = np.ones(len(vectors))
@@ -77,11 +81,11 @@ def seed(vectors: np.ndarray, weights: np.ndarray, count: int, rng: np.random.Ge
         if reach[-1] <= 0:
             break
         picks = np.searchsorted(reach, rng.random(draws) * reach[-1], side="right")
-        nearer = np.minimum(_distances(vectors, _floats(vectors[picks]), batch), nearest[:, None])
+        nearer = np.minimum(_distances(vectors, vectors[picks], batch), nearest[:, None])
         best = int((weights @ nearer).argmin())
         chosen.append(int(picks[best]))
         nearest = nearer[:, best]
-    return _floats(vectors[chosen]).copy()
+    return vectors[chosen]
 
 
 def _refill(means: np.ndarray, vectors: np.ndarray, pull: np.ndarray) -> np.ndarray:
