@@ -60,10 +60,10 @@ class Saturating:
     @staticmethod
     def grid(runs: Runs) -> dict:
         """Values to try; speeds are in units of 1 / mean exposure, so that they fit any budget."""
-        unit = runs.exposure.mean()
+        unit = float(runs.exposure.mean())
         onsets = (np.log(3.0), np.log(5.0), np.log(9.0)) if harmed_domains(runs).size else (np.log(3.0),)
-        return {"speed": tuple(s / unit for s in (0.03, 0.1, 0.3, 1.0, 3.0)),
-                "power": (0.4, 0.5, 0.6, 0.7, 0.85, 1.0), "onset": tuple(float(o) for o in onsets)}
+        return {"speed": tuple(s / unit for s in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)),
+                "power": (0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0), "onset": tuple(float(o) for o in onsets)}
 
     @staticmethod
     def of(settings: dict, runs: Runs) -> "Saturating":

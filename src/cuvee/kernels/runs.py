@@ -52,11 +52,11 @@ def anchor(scores: np.ndarray, groups: np.ndarray) -> float:
     return float(scores[groups == counts.argmax()].mean() if counts.max() > 1 else np.median(scores))
 
 
-def repeat_noise(scores: np.ndarray, groups: np.ndarray) -> float | None:
-    """Pooled SD of runs of one mixture around their mean; None without repeats."""
+def repeat_noise(scores: np.ndarray, groups: np.ndarray) -> float:
+    """Pooled SD of runs of one mixture around their mean; 0 without repeats, where nothing is known of it."""
     spare = len(scores) - len(np.unique(groups))
     if spare == 0:
-        return None
+        return 0.0
     means = np.bincount(groups, scores) / np.maximum(np.bincount(groups), 1)
     return float(np.sqrt(((scores - means[groups]) ** 2).sum() / spare))
 
