@@ -1,0 +1,77 @@
+import hashlib
+import os
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from cuvee.proxy.model import ProxyConfig
+from cuvee.proxy.train import schedule, train
+
+TINY = ProxyConfig(vocab=64, seq_len=16, depth=1, batch=4)
+
+
+def digest(trained):
+    return hashlib.sha256(b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(trained))).hexdigest()
+
+
+def some_rows(steps, config=TINY, seed=0):
+    return np.random.default_rng(seed).integers(0, config.vocab, (steps * config.batch, config.seq_len + 1)).astype(np.uint16)
+
+
+def test_train_learns_one_batch_by_heart():
+    losses = train(TINY, np.tile(some_rows(1), (300, 1)), seed=0).losses
+    assert losses[0] == pytest.approx(np.log(64), rel=0.01)
+    assert losses[-1] < 0.1
+
+
+def test_two_processes_give_the_same_bytes():
+    code = ("from tests.proxy.test_train import *\n"
+            "print(digest(train(TINY, some_rows(20), seed=3)))")
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment | os.environ)
+            for environment in ({}, {"PYTHONHASHSEED": "7"})]
+    assert {run.stdout.strip() for run in runs} == {digest(train(TINY, some_rows(20), seed=3))}
+    assert digest(train(TINY, some_rows(20), seed=4)) not in runs[0].stdout
+
+
+def test_pieces_of_a_batch_add_up_to_its_gradient():
+    config = ProxyConfig(vocab=64, seq_len=128, depth=1, batch=6)  # 3 pieces of 2 rows
+    rows = some_rows(3, config)
+    params = train(config, rows, seed=0).params
+    order = np.concatenate([np.random.default_rng(i).permutation(6) + 6 * i for i in range(3)])
+    for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(train(config, rows[order], seed=0).params)):
+        assert np.abs(np.asarray(a) - np.asarray(b)).max() < 1e-3
+
+
+def test_training_stays_on_one_thread():
+    config = ProxyConfig(vocab=2048, seq_len=128, depth=2, batch=16)
+    train(config, some_rows(1, config), seed=0)
+    wall, cpu = time.perf_counter(), time.process_time()
+    train(config, some_rows(8, config), seed=0)
+    assert time.process_time() - cpu < 1.3 * (time.perf_counter() - wall)
+
+
+def test_schedule_golden():  # 100 steps: 5 up, then 95 down to one step before zero
+    assert [schedule(i, 100) for i in (0, 4, 5, 99)] == pytest.approx([0.2, 1, 95 / 96, 1 / 96])
+    assert [schedule(i, 1) for i in range(1)] == [1]
+
+
+@pytest.mark.parametrize("depth, rate", [(4, 0.003), (1, 0.006)])
+def test_rate_golden(depth, rate):
+    assert ProxyConfig(vocab=64, depth=depth).rate == pytest.approx(rate)
+
+
+def test_a_run_that_diverges_has_no_score(monkeypatch):
+    monkeypatch.setattr(ProxyConfig, "rate", float("inf"))
+    with pytest.raises(FloatingPointError, match=r"loss is nan at step 1 of 4 \(seed 0"):
+        train(TINY, some_rows(4), seed=0)
+
+
+def test_errors_name_shape_and_vocabulary():
+    with pytest.raises(ValueError, match=r"whole batches of 4 x 17 tokens; got shape \(7, 17\)"):
+        train(TINY, some_rows(2)[:7], seed=0)
+    with pytest.raises(ValueError, match=r"\[0, 64\).*64"):
+        train(TINY, some_rows(1) + 1, seed=0)
