@@ -99,3 +99,8 @@ def test_a_set_of_many_features_misses_none_and_invents_none():
 def test_an_unsorted_set_is_refused():
     with pytest.raises(ValueError, match="ascending"):
         FeatureSet.build(np.array([2, 1], np.uint64), np.zeros(2, np.uint64), np.array([8, 8]))
+
+
+def test_matches_that_touch_are_one_span_by_hand():  # words 0-12, 13-25, then 27-39 stand apart
+    got = spans(np.array([0, 3]), np.array([0, 13, 27]), np.array([13, 13, 13]), np.ones(3, bool))
+    assert (got.first.tolist(), got.last.tolist(), got.covered.tolist()) == ([0, 2], [1, 2], [39])

@@ -93,7 +93,7 @@ def _matches(shard: Shard, documents: pa.Table, known: FeatureSet) -> tuple[np.n
     words, counts, *hits = (np.concatenate(columns) for columns in zip(*found))
     bounds = np.concatenate([[0], np.cumsum(counts)])
     edits = edits_of(shard) if bounds[-1] else {}
-    changed = {place: edits[row] for place, row in enumerate(documents["row"].to_pylist()) if row in edits}
+    changed = {place: edits[row] for place, row in enumerate(documents["row"].to_pylist()) if row in edits} if edits else {}
     sizes = pc.binary_length(documents["text"]).to_numpy() if changed else []
     _undo(changed, lambda place: offsets.edited(int(sizes[place]), changed[place]), bounds, *hits[3:])
     return words, bounds, hits
