@@ -37,6 +37,9 @@ def large(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
         row = pc.index(pc.is_null(texts), True).as_py()
         raise ValueError(f"texts must not be null; got {texts.null_count} nulls, the first at row {row}. "
                          "Quarantine rows without text (no_text) first.")
+    kind = texts.type.value_type if pa.types.is_dictionary(texts.type) else texts.type
+    if not any(check(kind) for check in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
+        raise TypeError(f"texts must be strings; got an Arrow array of {kind}. Name the column that holds the text.")
     texts = texts.cast(pa.large_string())
     if isinstance(texts, pa.ChunkedArray):
         texts = pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], pa.large_string())
@@ -48,9 +51,12 @@ def buffers(texts: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
     texts = large(texts)
     _, offsets, data = texts.buffers()
     if not len(texts) or data is None:
-        return np.zeros(0, np.uint8), np.zeros(len(texts) + 1, np.int64)
-    offsets = np.frombuffer(offsets, np.int64, count=len(texts) + 1, offset=8 * texts.offset)
-    return np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]], offsets - offsets[0]
+        data, offsets = pa.py_buffer(b""), np.zeros(len(texts) + 1, np.int64)
+    else:
+        offsets = np.frombuffer(offsets, np.int64, count=len(texts) + 1, offset=8 * texts.offset)
+    raw = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    raw.setflags(write=False)  # always: kernels are compiled once for read-only bytes, not again for writable ones
+    return raw, offsets - offsets[0]
 
 
 def nfc(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -84,6 +90,14 @@ def hash64_many(ids: Sequence[str] | pa.Array | pa.ChunkedArray, b: object) -> n
     raw, cuts, tail = data.tobytes(), offsets.tolist(), f"\0{b}".encode()
     digests = (xxhash.xxh3_64_intdigest(raw[start:end] + tail) for start, end in zip(cuts, cuts[1:]))
     return np.fromiter(digests, np.uint64, len(offsets) - 1)
+
+
+def sampled(ids: Sequence[str] | pa.Array | pa.ChunkedArray, purpose: object, share: float) -> np.ndarray:
+    """Which ids belong to a by-hash sample: hash64(id, purpose) under `share` of its range -> bool (ids,)
+
+    A smaller share of one purpose gives a subset; a share of 1 gives all.
+    """
+    return (hash64_many(ids, purpose) >> np.uint64(11)) * 2.0**-53 < share
 
 
 @njit(cache=True, nogil=True)

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +22,7 @@ from cuvee.engine.shard import Folder, Table
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, open_input, read_bytes
 from cuvee.errors import DataError
-from cuvee.kernels.text import hash64_many, text_ids
+from cuvee.kernels.text import sampled, text_ids
 from cuvee.record import DOCUMENTS
 from cuvee.steps import raw
 from cuvee.steps.inputs import Input, inputs_of, template_fields
@@ -291,7 +290,7 @@ class _Shelf:
         self.counts["blank"] += blank
         documents, origin = _tables(found, self.source, file)
         if self.sample is not None:
-            chosen = pa.array(hash64_many(documents["id"].to_pylist(), "sample") <= np.uint64(int(self.sample * (2**64 - 1))))
+            chosen = pa.array(sampled(documents["id"], "sample", self.sample))
             documents, origin = documents.filter(chosen), origin.filter(chosen)
         self.documents.append(documents)
         self.origins.append(origin)

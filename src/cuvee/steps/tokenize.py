@@ -20,7 +20,7 @@ from cuvee.engine.shard import Folder, Table
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, open_arrow, read_bytes
 from cuvee.errors import UsageError
-from cuvee.kernels.text import hash64_many
+from cuvee.kernels.text import hash64_many, sampled
 from cuvee.record import TOKENS
 from cuvee.steps.documents import Shard, identity, shards
 from cuvee.steps.inputs import sha256
@@ -96,7 +96,7 @@ def _encode(tokenizer: Any, texts: list[str]) -> list[list[int]]:
 def sample_shard(out: Output, shard: Shard, share: float) -> Counts:
     """Texts whose hash lies under `share`, one JSON string a line."""
     documents = shard.read(("text",))
-    chosen = hash64_many(documents["id"].to_pylist(), "tokenizer") <= np.uint64(int(share * (2**64 - 1)))
+    chosen = sampled(documents["id"], "tokenizer", share)
     texts = documents["text"].filter(pa.array(chosen)).to_pylist()
     out.bytes(f"{shard.name.replace('/', '.')}.jsonl", "".join(json.dumps(text) + "\n" for text in texts).encode())
     return {"read": len(documents), "sampled": len(texts)}
