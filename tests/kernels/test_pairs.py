@@ -17,7 +17,7 @@ from cuvee.kernels.pairs import (
     group_pairs,
 )
 
-sizes = st.lists(st.integers(1, 12) | st.integers(60, 130), max_size=5)
+sizes = st.lists(st.integers(1, 12) | st.integers(63, 66) | st.integers(67, 130), max_size=5)
 
 
 def reference_pairs(keys: list[int]) -> set[tuple[int, int]]:

@@ -23,7 +23,8 @@ def known(c: str) -> bool:
 
 
 character = st.sampled_from(TRICKY) | st.characters(exclude_categories=["Cs"]).filter(known)
-texts = st.lists(st.text(character, max_size=40), max_size=5)
+dense = st.text("aé5'’ \u00ad\u0301漢ไ+", max_size=40)  # so few that joins, marks and digits meet in every order
+texts = st.lists(dense | st.text(character, max_size=40), max_size=5)
 
 
 def cut(documents: list[str]):
@@ -50,6 +51,7 @@ def test_tokens_are_those_of_the_reference(documents):
     "text, tokens",
     [
         ("Don’t stop, DON'T 'quote' rock'n'roll x'5", "don't stop don't quote rock'n'roll x 5"),
+        ("5'x a5'b 5a'b 'a' a''b x\u0301'y é'é", "5 x a5 b 5a'b a a b x\u0301 y é'é"),
         ("x + y < 3€ **bold** `a_b`", "x + y < 3 € bold ` a b `"),
         ("co\u00adop\u200dera\ufe0ftion\u00ad \u200d\u0301x", "cooperation x"),
         ("STRASSE Straße ẞ İ Σίσυφος", "strasse straße ß İ σίσυφοσ"),
@@ -69,7 +71,7 @@ def test_words_are_the_tokens_that_are_no_symbols():
     assert found.hashes[found.kinds != SYMBOL].tolist() == [reference.token_hash(w) for w in reference.words(text)]
 
 
-@given(st.text(character, min_size=1, max_size=60), st.integers(1, 3))
+@given(dense.filter(len), st.integers(1, 3))
 @settings(deadline=None)
 def test_a_scan_may_stop_anywhere_and_go_on(text, room):
     whole = cut([text])
