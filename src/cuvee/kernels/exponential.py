@@ -163,12 +163,12 @@ class Exponential:
     def gradient(self, weights: np.ndarray) -> np.ndarray:
         """d predict / d weights. -> (runs, domains)"""
         _, grown, exposure = self._at(weights, None)
-        return self._scatter(grown[:, None] * self.coefficients * self.law.slopes(exposure, self.runs.exposure_rate))
+        return grown[:, None] * self.coefficients * self.law.slopes(exposure, self.runs.exposure_rate) @ self._owner
 
-    def _scatter(self, per_feature: np.ndarray) -> np.ndarray:
-        """Sum features by the domain that owns them. (runs, k) -> (runs, domains)"""
-        owner = self.law.owners[:, None] == np.arange(self.law.domains)
-        return per_feature @ owner
+    @cached_property
+    def _owner(self) -> np.ndarray:
+        """1 where a domain owns a feature. (k, domains)"""
+        return (self.law.owners[:, None] == np.arange(self.law.domains)).astype(float)
 
     @cached_property
     def _covariance(self) -> np.ndarray:
@@ -194,7 +194,7 @@ class Exponential:
         variance = (pull * rows).sum(axis=1) * grown
         slopes = self.law.slopes(exposure, self.runs.exposure_rate)
         change = slopes * (variance[:, None] * self.coefficients + grown[:, None] * pull[:, 1:])
-        return self.noise * self._scatter(change) / np.sqrt(1 + variance)[:, None]
+        return self.noise * (change @ self._owner) / np.sqrt(1 + variance)[:, None]
 
     def to_dict(self) -> dict:
         """Plain JSON values; the runs are kept apart, once for all tasks."""

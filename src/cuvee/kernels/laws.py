@@ -10,7 +10,7 @@ import numpy as np
 from cuvee.kernels.runs import Runs
 
 _HARM_EPOCHS, _HARM_RUNS = 2.0, 5  # harm of repetition is fitted where this many runs passed these epochs
-_LEAST_EXPOSURE = 1e-9  # x^power has an infinite slope at 0; slopes are taken here instead
+_GRAIN = 1e-3  # of the mean exposure: less than this no swarm resolves, and the slope of x^power at 0 stays finite
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,15 @@ class LogLinear:
 class Saturating:
     """Per domain -(1 - exp(-(speed x)^power)), then per harmed domain softplus(log(1 + x) - onset)^2; coefficients >= 0.
 
-    x is the exposure: epochs, or weight / column mean without counts. Where no domain is harmed the law is convex in
-    the weights (power <= 1).
+    x is the exposure: epochs, or weight / column mean without counts. (speed x)^power is counted from `grain` on.
+    Where no domain is harmed the law is convex in the weights (power <= 1).
     """
 
     domains: int
     speed: float
     power: float
     onset: float
+    grain: float
     harmed: np.ndarray
     lowest = 0.0
     blocks = (("speed", "power"), ("onset",))
@@ -68,21 +69,24 @@ class Saturating:
     @staticmethod
     def of(settings: dict, runs: Runs) -> "Saturating":
         return Saturating(runs.weights.shape[1], settings["speed"], settings["power"], settings["onset"],
-                          harmed_domains(runs))
+                          _GRAIN * float(runs.exposure.mean()), harmed_domains(runs))
 
     @property
     def owners(self) -> np.ndarray:
         return np.concatenate([np.arange(self.domains), self.harmed])
 
+    def _reach(self, exposure):
+        return (self.speed * (exposure + self.grain)) ** self.power
+
     def features(self, weights, exposure):
-        gain = np.expm1(-((self.speed * exposure) ** self.power))
+        gain = np.expm1(self._reach(0.0) - self._reach(exposure))
         harm = np.logaddexp(0.0, np.log1p(exposure[:, self.harmed]) - self.onset) ** 2
         return np.concatenate([gain, harm], axis=1)
 
     def slopes(self, exposure, rate):
         """d feature / d weight, by d exposure / d weight = rate. -> (runs, domains + harmed)"""
-        reach = self.speed * np.maximum(exposure, _LEAST_EXPOSURE)
-        gain = -self.power * self.speed * reach ** (self.power - 1) * np.exp(-(reach ** self.power))
+        bend = self.power * self._reach(exposure) / (exposure + self.grain)
+        gain = -bend * np.exp(self._reach(0.0) - self._reach(exposure))
         x = exposure[:, self.harmed]
         over = np.log1p(x) - self.onset
         harm = 2 * np.logaddexp(0.0, over) / (1 + np.exp(-over)) / (1 + x)

@@ -1,0 +1,114 @@
+"""The best mixture under caps: exponentiated gradient with line search, and a certificate of what is left to gain."""
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import rel_entr
+
+from cuvee.kernels.simplex import check_reach, project_kl, uniform
+from cuvee.kernels.surrogate import Fitted
+
+Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]  # (domains,) -> value, gradient (domains,)
+
+_LEAST_WEIGHT = 1e-15  # a multiplicative step cannot leave 0, so no weight goes below while searching
+_INWARD = 1e-3  # share of uniform mixed into each start
+_LONGER, _SHORTER = 1.5, 0.5  # step length after a step that was taken, or refused
+_SHORTEST = 1e-12
+
+
+class Solution(NamedTuple):
+    """A mixture under the caps and how good it is.
+
+    kkt: the largest first-order gain of moving to any mixture under the caps, in units of the objective: 0 exactly
+    where the KKT conditions hold; where the objective is convex, no mixture is better by more than it.
+    iterations: of the start that won; starts: how many were tried.
+    """
+
+    weights: np.ndarray
+    value: float
+    kkt: float
+    iterations: int
+    starts: int
+
+
+def stationarity_gap(weights: np.ndarray, gradient: np.ndarray, caps: np.ndarray) -> float:
+    """Largest gradient . (weights - other) over mixtures `other` under the caps (Frank and Wolfe, 1956).
+
+    The best other fills the caps in order of the gradient. (domains,) x 3 -> >= 0
+    """
+    order = np.argsort(gradient, kind="stable")
+    other = np.diff(np.minimum(np.cumsum(caps[order]), 1.0), prepend=0.0)
+    return float(max(gradient @ weights - gradient[order] @ other, 0.0))
+
+
+def minimise(objective: Objective, starts: np.ndarray, caps: np.ndarray, tolerance: float = 1e-6,
+             most: int = 2000) -> Solution:
+    """Least objective over mixtures under `caps`, the best of all `starts` (a convex objective needs one).
+
+    Stops where kkt <= tolerance or after `most` steps; look at kkt. starts: (starts, domains), caps: (domains,)
+    """
+    check_reach(caps)
+    ends = [_descend(objective, _inside(start, caps), caps, tolerance, most) for start in np.atleast_2d(starts)]
+    return min(ends, key=lambda end: end.value)._replace(starts=len(ends))
+
+
+def _inside(weights: np.ndarray, caps: np.ndarray) -> np.ndarray:
+    """A mixture under the caps near `weights` that has some of every domain."""
+    return _mixed((1 - _INWARD) * weights + _INWARD * uniform(len(weights)), caps)
+
+
+def _mixed(weights: np.ndarray, caps: np.ndarray) -> np.ndarray:
+    return np.maximum(project_kl(np.maximum(weights, _LEAST_WEIGHT), caps), _LEAST_WEIGHT)
+
+
+def _descend(objective: Objective, weights: np.ndarray, caps: np.ndarray, tolerance: float, most: int) -> Solution:
+    """Steps weights * exp(-length gradient), KL-projected onto the caps (Kivinen and Warmuth, 1997).
+
+    A step holds if the gradient changed by no more than the divergence allows: curvature relative to the entropy
+    (Lu, Freund and Nesterov, 2018), which copes with slopes that grow without bound towards weight 0.
+    """
+    value, gradient = objective(weights)
+    length, taken = 1.0 / (np.ptp(gradient) + 1e-300), 0
+    while taken < most and length > _SHORTEST and stationarity_gap(weights, gradient, caps) > tolerance:
+        tilt = np.exp(-length * (gradient - gradient.min()))
+        new = _mixed(weights * tilt, caps)
+        new_value, new_gradient = objective(new)
+        move = new - weights
+        allowed = np.log(new / weights) @ move / length
+        if (new_gradient - gradient) @ move <= allowed and new_value <= value + 1e-12 * (1 + abs(value)):
+            weights, value, gradient, length, taken = new, new_value, new_gradient, length * _LONGER, taken + 1
+        else:
+            length *= _SHORTER
+    return Solution(weights, float(value), stationarity_gap(weights, gradient, caps), taken, 1)
+
+
+def mixture_objective(fits: Sequence[Fitted], importance: np.ndarray, natural: np.ndarray, kl: float,
+                      caution: float) -> Objective:
+    """sum_t importance_t z_t(w) + kl KL(w || natural) + caution sum_t importance_t SD_t(w), in SDs of each task's swarm.
+
+    z = (score - anchor) / spread; SD of a new run, summed as if all tasks erred together. importance: (tasks,)
+    """
+    used = [(fitted, share) for fitted, share in zip(fits, importance, strict=True) if share != 0]
+    for fitted, share in used:
+        if not (share > 0 and fitted.spread > 0):
+            raise ValueError(f"importance and spread must be > 0; got {share} and {fitted.spread}. "
+                             "Give a task on which all runs agree importance 0.")
+    if kl > 0 and not (natural > 0).all():
+        raise ValueError(f"natural weights must be > 0 for a KL term; domain {int(np.argmin(natural))} has "
+                         f"{natural.min():.3g}. Leave it out of the mixture.")
+
+    def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        row, value, gradient = weights[None], 0.0, np.zeros(len(weights))
+        for fitted, share in used:
+            scale = share / fitted.spread
+            value += scale * (fitted.predict(row)[0] - fitted.anchor)
+            gradient += scale * fitted.gradient(row)[0]
+            if caution:
+                value += scale * caution * fitted.deviation(row)[0]
+                gradient += scale * caution * fitted.deviation_gradient(row)[0]
+        if kl:
+            value += kl * rel_entr(weights, natural).sum()
+            gradient += kl * (np.log(np.maximum(weights, _LEAST_WEIGHT) / natural) + 1)
+        return value, gradient
+
+    return objective
