@@ -20,6 +20,13 @@ def test_nfc_is_that_of_unicodedata(documents):
     assert nfc(pa.array(documents, pa.string())).to_pylist() == [unicodedata.normalize("NFC", t) for t in documents]
 
 
+def test_every_composed_character_is_composed_again():
+    every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    parts = [part for c in every if (part := unicodedata.normalize("NFD", c)) != c]
+    parts += [part[0] + "\u0334" + part[1:] for part in parts]  # a mark of class 1 that comes between and composes with none
+    assert nfc(pa.array(parts)).to_pylist() == [unicodedata.normalize("NFC", part) for part in parts]
+
+
 def test_ordinary_text_in_nfc_passes_the_quick_check():
     ordinary = [
         "naïve “quotes” – déjà vu", "Ünïcödé Привет", "हिन्दी में ज़रा", "ภาษาไทยที่นี่", "한국어 漢字 かな", "👩‍💻",

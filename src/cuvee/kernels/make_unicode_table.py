@@ -71,7 +71,7 @@ def normal_table() -> np.ndarray:
     table = np.zeros(CODE_POINTS, np.uint16)
     for code in range(CODE_POINTS):
         character = chr(code)
-        table[code] = unicodedata.combining(character)
+        table[code] |= unicodedata.combining(character)
         if unicodedata.category(character) == "Cn" or unicodedata.normalize("NFC", character) != character:
             table[code] |= UNSURE
         if unicodedata.normalize("NFD", character) == character:
