@@ -83,13 +83,23 @@ DECONTAMINATE = pa.schema([
     ("edits", EDITS),
 ])
 
+SIGN = pa.schema([
+    *KEY,
+    ("source_id", pa.string()),
+    ("license", pa.string()),
+    ("bytes", pa.int64()),           # UTF-8 bytes of the text as compared
+    ("tokens", pa.int64()),          # shingle tokens
+    ("sequence_0", pa.uint64()),     # identity of the token sequence, 128 bits; 0, 0 without tokens
+    ("sequence_1", pa.uint64()),
+])
+
 DEDUP = pa.schema([
     ("source", pa.string()),
     ("shard", pa.string()),
     *KEY,
     ("source_id", pa.string()),
     ("keep", pa.bool_()),
-    ("kind", pa.string()),           # unique, not_candidate | exact, normalised, near
+    ("kind", pa.string()),           # kept: unique, not_candidate; dropped: exact, normalised, near, license_conflict
     ("kept_by", pa.string()),        # id of the row that stays instead
     ("kept_by_source", pa.string()),
     ("kept_by_shard", pa.string()),
@@ -100,11 +110,25 @@ DEDUP = pa.schema([
     ("sources", pa.list_(pa.string())),
 ])
 
-TOPICS = pa.schema([*KEY, ("fine", pa.int32()), ("topic", pa.int32()), ("similarity", pa.float32())])
+def embed_schema(dimensions: int) -> pa.Schema:
+    """Its metadata has `scale`: vector x scale is a unit vector, or zero where the embedder knows nothing of the text."""
+    return pa.schema([
+        *KEY,
+        ("bytes", pa.int64()),       # UTF-8 bytes of the text as embedded, before it is cut to max_chars
+        ("vector", pa.list_(pa.int8(), dimensions)),
+    ])
+
+
+TOPICS = pa.schema([
+    *KEY,
+    ("fine", pa.int32()),            # fine cluster; -1 for a zero vector, whose topic is 0
+    ("topic", pa.int32()),           # 0 the largest
+    ("similarity", pa.float32()),    # cosine with the fine cluster's centroid
+])
 
 QUALITY = pa.schema([
     *KEY,
-    ("score", pa.float32()),
+    ("score", pa.float32()),         # null where nothing says what is good
     ("band", pa.int32()),            # 1 worst; after small domains joined a neighbour
     ("domain", pa.string()),         # domain_name(topic, band)
 ])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ class Folder:
         """Counts added up over tasks in name order; a value that is not a number is taken from the last task."""
         return add(result["counts"] for _, result in sorted(self.manifest["tasks"].items()))
 
-    @property
+    @functools.cached_property
     def files(self) -> dict[str, str]:
         """File name -> checksum, in name order."""
         found = {name: sum_ for result in self.manifest["tasks"].values() for name, sum_ in result["files"].items()}

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import fsspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
@@ -145,6 +146,13 @@ def open_arrow(url: str) -> pa.ipc.RecordBatchFileReader:
     return pa.ipc.open_file(source)
 
 
+def open_npy(url: str) -> np.ndarray:
+    """An array written by `write_npy`: memory-mapped where local."""
+    if is_local(url):
+        return np.load(filesystem(url)[1], mmap_mode="r")
+    return np.load(io.BytesIO(read_bytes(url)))
+
+
 class Output:
     """Where one task writes: a folder, and the checksum of every file written into it."""
 
@@ -166,6 +174,10 @@ class Output:
         with create(join(self.folder, name)) as file:
             yield file
         self.files[name] = file.checksum()
+
+    def npy(self, name: str, array: np.ndarray) -> None:
+        with self.create(name) as file:
+            np.lib.format.write_array(file, array, allow_pickle=False)
 
     def arrow(self, name: str, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
         """An uncompressed Arrow IPC file, one record batch per item; its footer is the offset index."""

@@ -59,6 +59,19 @@ def buffers(texts: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
     return raw, offsets - offsets[0]
 
 
+def cut(texts: pa.Array | pa.ChunkedArray, limit: int) -> list[pa.Array]:
+    """Neighbouring texts in pieces of at most `limit` bytes, or one text; at least one piece."""
+    array = large(texts)
+    ends = np.cumsum(pc.binary_length(array).to_numpy())
+    pieces, start = [], 0
+    while start < len(array):
+        before = ends[start - 1] if start else 0
+        stop = max(int(np.searchsorted(ends, before + limit, side="right")), start + 1)
+        pieces.append(array.slice(start, stop - start))
+        start = stop
+    return pieces or [array]
+
+
 def nfc(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
     """The texts in Normalisation Form C, as large_string.
 

@@ -22,12 +22,11 @@ from cuvee.engine.store import Output, open_arrow, read_table
 from cuvee.kernels import offsets
 from cuvee.kernels.boilerplate import distinct
 from cuvee.kernels.ngrams import FeatureSet, Spans, scan, spans
-from cuvee.kernels.text import NFC, buffers, nfc
+from cuvee.kernels.text import NFC, buffers, cut, nfc
 from cuvee.kernels.words import tokenize
 from cuvee.record import DECONTAMINATE, EDITS, SCAN
 from cuvee.steps import boilerplate, evals
 from cuvee.steps.documents import Edit, Shard, identity, shards
-from cuvee.steps.filter import cut
 
 VERSION = 1
 BATCH_BYTES = 4_000_000  # text held as tokens at a time: few enough to stay in the cache

@@ -23,7 +23,7 @@ from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, read_bytes, read_json
 from cuvee.errors import UsageError
 from cuvee.kernels.statistics import Statistics, statistics
-from cuvee.kernels.text import NFC, buffers, nfc
+from cuvee.kernels.text import NFC, buffers, cut, nfc
 from cuvee.kernels.words import tokenize
 from cuvee.record import EDITS, FILTER
 from cuvee.steps.documents import Shard, shards
@@ -72,20 +72,6 @@ def _statistics(texts: pa.ChunkedArray) -> Statistics:
 def _statistics_of(texts: pa.Array) -> Statistics:
     buffer, offsets = buffers(nfc(texts))
     return statistics(buffer, offsets, tokenize(buffer, offsets))
-
-
-def cut(texts: pa.ChunkedArray, limit: int) -> list[pa.Array]:
-    """Neighbouring texts in pieces of at most `limit` bytes, or one text."""
-    array = texts.combine_chunks()
-    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
-    ends = np.cumsum(pc.binary_length(array).to_numpy())
-    pieces, start = [], 0
-    while start < len(array):
-        before = ends[start - 1] if start else 0
-        stop = max(int(np.searchsorted(ends, before + limit, side="right")), start + 1)
-        pieces.append(array.slice(start, stop - start))
-        start = stop
-    return pieces or [array]
 
 
 def _profile(found: Statistics, config: Filter) -> list[Verdict]:

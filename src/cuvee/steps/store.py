@@ -6,7 +6,6 @@ tokens). A nested random subset of a domain is a prefix of its rows.
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder, Table
 from cuvee.engine.shuffle import gather, scatter
 from cuvee.engine.step import Counts, Step, Task
-from cuvee.engine.store import Output, filesystem, is_local, open_arrow, read_bytes, read_table
+from cuvee.engine.store import Output, open_arrow, open_npy, read_table
 from cuvee.errors import DataError
 from cuvee.kernels.pack import pack_concat
 from cuvee.kernels.text import hash64_many
@@ -47,9 +46,7 @@ class Domain:
 
     def load(self, count: int | None = None) -> np.ndarray:
         """The first `count` rows, (count, seq_len + 1); memory-mapped where the store is local."""
-        if is_local(self.rows_url):
-            return np.load(filesystem(self.rows_url)[1], mmap_mode="r")[:count]
-        return np.load(io.BytesIO(read_bytes(self.rows_url)))[:count]
+        return open_npy(self.rows_url)[:count]
 
     def load_heldout(self) -> pa.Table:
         return open_arrow(self.heldout_url).read_all()
@@ -127,8 +124,7 @@ def pack_domain(out: Output, files: Sequence[str], number: int, name: str, confi
     training, heldout = documents.filter(pa.array(~held)), documents.filter(pa.array(held))
     lists = training["tokens"].combine_chunks()
     packed = pack_concat(lists.values.to_numpy(), lists.offsets.to_numpy(), end, config.seq_len)
-    with out.create(f"{name}.rows.npy") as file:
-        np.lib.format.write_array(file, packed.rows)
+    out.npy(f"{name}.rows.npy", packed.rows)
     kept = heldout.select(["id", "bytes", "tokens"])
     out.arrow(f"{name}.heldout.arrow", kept.combine_chunks().to_batches(), kept.schema)
     return {"read": len(documents), "documents": len(training), "heldout": len(heldout), "rows": len(packed.rows),
