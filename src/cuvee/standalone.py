@@ -23,7 +23,7 @@ from cuvee.engine.run import Engine, Work
 from cuvee.engine.progress import Progress
 from cuvee.engine.shard import Table
 from cuvee.engine.step import Counts, Job, Task, package_version
-from cuvee.engine.store import Output, create, exists, is_local, join, open_arrow, read_bytes, read_json, read_table, sink, write_bytes, write_json
+from cuvee.engine.store import Output, create, exists, is_local, join, open_arrow, read_bytes, read_json, read_table, sink, write_bytes, write_json, write_table
 from cuvee.errors import UsageError
 from cuvee.steps import dedup as dedup_step
 from cuvee.steps import decontaminate as decontaminate_step
@@ -32,7 +32,6 @@ from cuvee.steps.documents import Shard, shards
 from cuvee.steps.inputs import expand, input_file, sha256
 from cuvee.steps.kept import write_kept
 
-LOUD_SHARE = 0.6  # removing nothing, or more than this, is said loudly
 ANY_LENGTH = 2**62  # a standalone command reads texts of any length
 
 DEDUP_FILE = pa.schema([
@@ -93,7 +92,9 @@ def decontaminate(call: Call, config: Decontaminate, evals: Sequence[str], field
     recipe = _recipe(call, files, {"decontaminate": config, "evals": found}, {})
 
     def judge(work: Work, documents: Table) -> Table:
-        return decontaminate_step.run(work, recipe, documents)
+        verdict = decontaminate_step.run(work, recipe, documents)
+        _write_reports(call.out, work)
+        return verdict
 
     return _run("decontaminate", call, files, recipe, settings, judge, decontaminate_rows, DECONTAMINATE_FILE)
 
@@ -116,7 +117,7 @@ def _run(command: str, call: Call, files: Sequence[File], recipe: Recipe, settin
     counts = _counts(parts, faults)
     write_json(join(call.out, "manifest.json"), {**claim, "complete": True, "counts": counts})
     shutil.rmtree(join(call.out, ".work"))
-    _say(call, command, counts)
+    call.progress.removed(command, counts["read"], counts["kept"])
     return counts
 
 
@@ -235,6 +236,13 @@ def decontaminate_rows(shard: Shard, names: dict[str, str], documents: dict[str,
     return table.set_column(0, "row", row).append_column("source_id", own).select(DECONTAMINATE_FILE.names).cast(DECONTAMINATE_FILE)
 
 
+def _write_reports(out: str, work: Work) -> None:
+    """`evals.parquet` and `set_aside.parquet`: item by item, and what was set aside as boilerplate."""
+    folder = work.current()["decontaminate.report"]
+    write_table(join(out, "evals.parquet"), read_table(folder.file("evals.parquet")).drop_columns(["eval"]))
+    write_table(join(out, "set_aside.parquet"), read_table(folder.file("set_aside.parquet")))
+
+
 def _concatenate(url: str, parts: Sequence[Counts], schema: pa.Schema) -> None:
     with create(url) as file, pq.ParquetWriter(sink(file), schema, compression="zstd") as writer:
         for part in parts:
@@ -256,9 +264,3 @@ def _counts(parts: Sequence[Counts], faults: dict[str, int]) -> Counts:
     kinds = sorted({kind for part in parts for kind in part["kinds"]})
     return {"read": read, "kept": kept, "removed": read - kept, "quarantined": sum(faults.values()), "reasons": faults,
             "kinds": {kind: sum(part["kinds"].get(kind, 0) for part in parts) for kind in kinds}}
-
-
-def _say(call: Call, command: str, counts: Counts) -> None:
-    read, removed = counts["read"], counts["removed"]
-    if read and (removed == 0 or removed > LOUD_SHARE * read):
-        call.progress.say(f"WARNING: {command} removed {removed:,} of {read:,} rows ({removed / read:.1%}). Is that what you expect?")

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 
+REMOVED_MOST = 0.6  # of the rows that a step reads
+
+
 class Progress:
     """Reports to `stream` (stderr). A terminal gets a bar with documents/s, MB/s and time left."""
 
@@ -19,6 +22,11 @@ class Progress:
     def say(self, text: str) -> None:
         if not self.quiet:
             print(text, file=self.stream, flush=True)
+
+    def removed(self, step: str, read: int, kept: int) -> None:
+        """Say loudly when a step removes nothing, or more than REMOVED_MOST."""
+        if read and (kept == read or read - kept > REMOVED_MOST * read):
+            self.say(f"WARNING: {step} removed {read - kept:,} of {read:,} rows ({1 - kept / read:.1%}). Is that what you expect?")
 
     @contextlib.contextmanager
     def step(self, name: str, total: int, done: int) -> Iterator[_Bar]:

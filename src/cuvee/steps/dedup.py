@@ -24,7 +24,6 @@ from cuvee.steps import candidates, keepers
 from cuvee.steps.documents import Shard, identity, shards
 
 VERSION = 1
-REMOVED_MOST = 0.6  # a larger share, or none, is said loudly
 
 
 def run(work: Work, recipe: Recipe, documents: Table, signed: Sequence[Table], judged: Sequence[Table]) -> Table:
@@ -38,9 +37,7 @@ def run(work: Work, recipe: Recipe, documents: Table, signed: Sequence[Table], j
     tasks = [Task(shard, decision_shard, {
         "name": shard, "first": first, "signed": url, "judged": tuple(table.files[shard] for table in judged),
         "decided": decided.file("decided.parquet")}) for shard, first, url in zip(rows.shards, rows.firsts, rows.urls)]
-    folder = work.do(step, tasks)
-    _loudly(work, folder)
-    return Table.of("dedup", [folder])
+    return Table.of("dedup", [work.do(step, tasks)])
 
 
 def sign_sources(work: Work, recipe: Recipe, documents: Table, signed: Sequence[Table]) -> list[Folder]:
@@ -87,10 +84,3 @@ def _columns(name: str, rows: pa.Table, decision: pa.Table) -> list[pa.Array]:
             *(decision[column] for column in ("kept_by", "kept_by_source", "kept_by_shard", "kept_by_row", "similarity")),
             pc.if_else(decided, decision["copies"], 1), pc.if_else(decided, decision["licenses"], own_license),
             pc.if_else(decided, decision["sources"], own_source)]
-
-
-def _loudly(work: Work, folder: Folder) -> None:
-    counts = folder.counts
-    read, removed = counts["read"], counts["read"] - counts["kept"]
-    if read and (removed == 0 or removed > REMOVED_MOST * read):
-        work.progress.say(f"WARNING: dedup removed {removed:,} of {read:,} rows ({removed / read:.1%}). Is that what you expect?")

@@ -1,0 +1,128 @@
+"""Sections on the mixture: the swarm, how well its scores are predicted, the weights, and the check at a larger size."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cuvee.report import svg
+from cuvee.report.markup import NONE, Html, missing, note, percent, section, show, table, tag
+
+Json = Mapping[str, Any]
+
+
+def swarm(found: Json | None, drawn: Sequence[Json], fit: Json | None) -> Html:
+    """found: runs.json; drawn: rows of run_domains; fit: fit.json"""
+    if found is None:
+        return section("swarm", "Swarm", missing("swarm"))
+    runs = found["runs"]
+    kinds = Counter(run["kind"] for run in runs)
+    proxy = ", ".join(f"{name} {show(value)}" for name, value in sorted(found["proxy"].items()))
+    parts = [note(f"{len(runs):,} runs of {sum(run['tokens'] for run in runs):,} tokens together; proxy: {proxy}."),
+             table(["kind of run", "runs"], sorted(kinds.items())), *_failed(found["failed"]), tag("h3", "Runs"), _runs(runs, drawn, fit)]
+    return section("swarm", "Swarm", *parts)
+
+
+def _failed(failed: Sequence[Json]) -> list[Html]:
+    if not failed:
+        return []
+    return [note(f"Runs that failed, and have no score: {len(failed):,}.", kind="bad"),
+            table(["run", "reason"], [[each["run"], each["reason"]] for each in failed])]
+
+
+def _runs(runs: Sequence[Json], drawn: Sequence[Json], fit: Json | None) -> Html:
+    """One row a run: what it drew, and its mean score, measured and predicted."""
+    scores = {each["run"]: each for each in (fit or {"runs": []})["runs"]}
+    mine: dict[str, list[Json]] = {run["run"]: [] for run in runs}
+    for row in drawn:
+        mine.setdefault(row["run"], []).append(row)
+    rows = [[run["run"], run["kind"], run["tokens"], sum(row["weight"] > 0 for row in mine[run["run"]]),
+             max((row["epochs"] for row in mine[run["run"]]), default=None), sum(bool(row["floored"]) for row in mine[run["run"]]),
+             *(scores.get(run["run"], {}).get(name) for name in ("measured_mean", "predicted_mean"))] for run in runs]
+    heads = ["run", "kind", "tokens", "domains", "most epochs", "floored subsets", "score", "predicted"]
+    return table(heads, rows, numbers=range(2, 8))
+
+
+def fit(found: Json | None) -> Html:
+    """found: fit.json. Predictions are out of fold: of runs that the fit did not see."""
+    if found is None:
+        return section("fit", "Predicted and measured", missing("fit"))
+    mean, runs = found["mean"], found["runs"]
+    points = [(run["measured_mean"], run["predicted_mean"], run["kind"]) for run in runs
+              if _finite(run["measured_mean"], run["predicted_mean"])]
+    said = f"Out-of-fold Spearman of the weighted mean score: {_interval(mean['spearman'], mean['low'], mean['high'])}, model {found['model']}."
+    drawn = [svg.scatter(points, "measured, bits per byte", "predicted out of fold", "Predicted against measured score of every run")] if points else []
+    silent = sum(task["weight"] == 0 for task in found["tasks"])
+    return section("fit", "Predicted and measured", note(tag("strong", said)), *drawn, tag("h3", "Tasks"),
+                   note(f"Signal to noise is the spread of scores over the swarm by the spread of repeats. {silent:,} of {len(found['tasks']):,} "
+                        "tasks have weight 0."), _tasks(found["tasks"]))
+
+
+def _tasks(tasks: Sequence[Json]) -> Html:
+    rows = [[each["name"], each["kind"], each["weight"], each["snr"], each["noise_sd"], each["swarm_sd"],
+             _interval(each["spearman"], each["low"], each["high"]), each["regret"]] for each in tasks]
+    heads = ["task", "kind", "weight", "signal to noise", "SD of repeats", "SD of swarm", "Spearman", "regret at 1"]
+    return table(heads, rows, numbers=range(2, 8))
+
+
+def mixture(found: Json | None, names: Mapping[int, str]) -> Html:
+    """found: mixture.json; names: topic -> name"""
+    if found is None:
+        return section("mixture", "Mixture", missing("mix"))
+    domains, most = found["domains"], max((each["weight"] for each in found["domains"]), default=1) or 1
+    rows = [[each["name"], _topic(each["name"], names), percent(each["weight"]), percent(each["natural"]), _times(each),
+             svg.share(each["weight"] / most, each["natural"] / most), each["epochs"], each["tokens"], _range(each, percent)] for each in domains]
+    sums = ["all", "", percent(sum(each["weight"] for each in domains)), percent(sum(each["natural"] for each in domains)), "", "", "",
+            sum(each["tokens"] for each in domains), ""]
+    heads = ["domain", "topic", "weight", "natural", "to natural", "", "epochs", "tokens", "range of weight"]
+    said = f"For a budget of {found['budget']:,} tokens. Objective {show(found['objective'])}, KKT residual {show(found['kkt'])}."
+    return section("mixture", "Mixture", note(said, " The bar is the weight, the mark the natural share: the domain's share of all tokens."),
+                   table(heads, rows, sums, numbers=range(2, 9)), tag("h3", "Predicted scores"), _predicted(found["tasks"], found["baselines"]))
+
+
+def _topic(domain: str, names: Mapping[int, str]) -> str:
+    """Name of the topic of `t07.q5`; nothing for a domain named otherwise."""
+    number = domain.split(".")[0].removeprefix("t")
+    return names.get(int(number), "") if number.isdecimal() else ""
+
+
+def _times(each: Json) -> str:
+    return f"× {each['weight'] / each['natural']:.2f}" if each["natural"] else NONE
+
+
+def _predicted(tasks: Sequence[Json], baselines: Mapping[str, Json]) -> Html:
+    """Bits per byte of the proposal and of every baseline, task by task."""
+    names = sorted(baselines)
+    rows = [[each["name"], each["predicted"], each["sd"], *(baselines[name]["predicted"].get(each["name"]) for name in names)] for each in tasks]
+    return table(["task", "proposal", "SD", *names], rows, numbers=range(1, 3 + len(names)))
+
+
+def validation(found: Json | None) -> Html:
+    """found: validate.json. A difference is proposal less proportional in bits per byte: negative is better."""
+    if found is None:
+        return section("validation", "Check at a larger size", missing("validate"))
+    mean = found["mean"]
+    kind = {"ship": "good", "hold": "bad"}.get(found["verdict"], "note")
+    said = (f"Mean difference {_interval(mean['difference'], mean['low'], mean['high'])} bits per byte, SE {show(mean['se'])}; "
+            f"predicted {show(found['predicted_difference'])}. {found['tokens']:,} tokens a run, {len(found['seeds'])} paired seeds.")
+    rows = [[each["name"], each["proportional"], each["proposal"], each["difference"], each["se"]] for each in found["tasks"]]
+    intervals = [(each["name"], each["difference"], each["difference"] - 2 * each["se"], each["difference"] + 2 * each["se"])
+                 for each in found["tasks"] if _finite(each["difference"], each["se"])]
+    drawn = [svg.whiskers(intervals, "Proposal less proportional, two standard errors on both sides")] if intervals else []
+    return section("validation", "Check at a larger size", note(tag("strong", f"Verdict: {found['verdict']}. "), found["explanation"], kind=kind),
+                   note(said, " Negative is better for the proposal; lines reach two standard errors."), *drawn,
+                   table(["task", "proportional", "proposal", "difference", "SE"], rows, numbers=range(1, 5)))
+
+
+def _finite(*values: float | None) -> bool:
+    return all(value is not None and math.isfinite(value) for value in values)
+
+
+def _interval(middle: float | None, low: float | None, high: float | None) -> str:
+    return show(middle) if low is None or high is None else f"{show(middle)} ({show(low)} to {show(high)})"
+
+
+def _range(each: Json, form: Any) -> str:
+    return NONE if each["low"] is None or each["high"] is None else f"{form(each['low'])} to {form(each['high'])}"
