@@ -26,11 +26,11 @@ def read(whole) -> Reader:
 
 def test_the_funnel_has_the_documents_of_the_tables(read):
     heads, web, wiki, total = read.tables["funnel"][0]
-    assert heads[2:10] == ["ingest bad_json", "filter empty", "filter too_few_words", "filter repetition", "decontaminate contaminated",
+    assert heads[2:10] == ["ingest bad_json", "filter empty", "filter repetition", "filter too_few_words", "decontaminate contaminated",
                            "dedup exact", "dedup near", "dedup normalised"]
     assert web == ["web", "13", "2", "1", "1", "1", "1", "1", "1", "1", "4", "30.8 %", "250", "yes"]
-    assert wiki == ["wiki", "6", "1", "0", "1", "0", "1", "0", "0", "0", "3", "50.0 %", "400", "yes"]
-    assert total[1:11] == ["19", "3", "1", "2", "1", "2", "1", "1", "1", "7"] and "Counts add up" in read.text
+    assert wiki == ["wiki", "6", "1", "0", "0", "1", "1", "0", "0", "0", "3", "50.0 %", "400", "yes"]
+    assert total[1:11] == ["19", "3", "1", "1", "2", "2", "1", "1", "1", "7"] and "Counts add up" in read.text
 
 
 def test_bytes_are_of_the_texts_that_each_step_kept(whole):

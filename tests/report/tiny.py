@@ -109,7 +109,7 @@ def decontaminated(work: Work) -> None:
 
 
 def deduplicated(work: Work) -> None:
-    tables = {}
+    tasks = []
     for shard in TEXTS:
         found = []
         for row in kept(shard, REASONS, HITS):
@@ -122,8 +122,10 @@ def deduplicated(work: Work) -> None:
                 copies = 1 + sum(by == (shard, row["row"]) for _, by, _ in GONE.values())
                 mine |= {"copies": copies, "licenses": ["CC0-1.0", "MIT"] if copies == 2 else ["MIT"]}
             found.append(mine)
-        tables[f"{shard}.parquet"] = rows(DEDUP, found)
-    work.do(Step("dedup.decide", 1), [task("decide", {"read": 10}, tables)])
+        kinds = [row["kind"] for row in found]
+        counts = {"read": len(found), "kept": kinds.count("unique"), "kinds": {kind: kinds.count(kind) for kind in sorted(set(kinds))}}
+        tasks.append(task(shard, counts, {f"{shard}.parquet": rows(DEDUP, found)}))
+    work.do(Step("dedup", 1), tasks)
 
 
 def tokenized(work: Work) -> None:

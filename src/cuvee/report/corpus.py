@@ -44,7 +44,7 @@ def _steps(flows: Sequence[Flow]) -> list[str]:
 def _documents(flows: Sequence[Flow]) -> Html:
     """One row a source: raw rows, dropped by step and reason, kept; numbers of a row add up from left to right."""
     reasons = [(name, reason) for name in _steps(flows)
-               for reason in dict.fromkeys(reason for flow in flows for step in flow.steps if step.step == name for reason in step.dropped)]
+               for reason in sorted({reason for flow in flows for step in flow.steps if step.step == name for reason in step.dropped})]
     rows = [_row(flow, reasons) for flow in flows]
     with_tokens = any(flow.tokens is not None for flow in flows)
     total = ["all", *(sum(row[at] for row in rows) for at in range(1, len(reasons) + 3))]

@@ -1,4 +1,4 @@
-"""Counts for the page: from manifests, and from thin columns of a table whose manifest does not say."""
+"""Counts for the page: of documents from manifests, of licences and bytes also from thin columns of tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from cuvee.config import Recipe
@@ -19,6 +18,8 @@ from cuvee.record import positions
 from cuvee.report.facts import Eval, Flow, Passed
 
 GLOBAL = ("decontaminate", "dedup")
+STAYS = ("unique", "not_candidate")  # kinds of documents that dedup keeps
+BYTES_ROWS = 20_000_000  # of a source: beyond, bytes after decontaminate and dedup are left out rather than added up row by row
 Folders = Mapping[str, Folder]
 
 
@@ -51,9 +52,10 @@ def _flow(source: str, folders: Folders, tables: Mapping[str, Table]) -> Flow:
     for step in GLOBAL:
         place = place_of(step, folders)
         if place and "filter" in tables and tables[step].of_source(source):
-            counts = _told(source, folders[place])
-            complete = {"read", "kept", "dropped", "kept_bytes"} <= counts.keys()
-            steps.append(_judged(step, counts if complete else _read(source, tables[step], tables["filter"])))
+            told = _told(source, folders[place])
+            if "kept_bytes" not in told:
+                told["kept_bytes"] = _bytes(source, tables[step], tables["filter"])
+            steps.append(_judged(step, told))
     tokens = folders[f"tokenize/{source}"].counts if f"tokenize/{source}" in folders else None
     if tokens:
         steps.append(Passed("tokenize", tokens["read"], tokens["read"], tokens["bytes"], {}))
@@ -68,7 +70,9 @@ def _ingest(counts: Mapping[str, Any]) -> Passed:
 
 
 def _judged(step: str, counts: Mapping[str, Any]) -> Passed:
-    return Passed(step, counts["read"], counts["kept"], counts["kept_bytes"], dict(counts["dropped"]))
+    """Dropped documents by reason: `dropped`, or `kinds` of all documents, those that stay among them."""
+    dropped = counts.get("dropped", {kind: count for kind, count in counts.get("kinds", {}).items() if kind not in STAYS})
+    return Passed(step, counts["read"], counts["kept"], counts["kept_bytes"], dict(dropped))
 
 
 def _told(source: str, folder: Folder) -> dict[str, Any]:
@@ -76,31 +80,24 @@ def _told(source: str, folder: Folder) -> dict[str, Any]:
     return add(result["counts"] for name, result in sorted(folder.manifest["tasks"].items()) if name.split("/")[0] == source)
 
 
-def _read(source: str, judged: Table, filtered: Table) -> dict[str, Any]:
-    """The same from the columns of the table; bytes of the stored texts from the filter's table, None if the two do not meet."""
-    dropped: Counter[str] = Counter()
-    sizes: list[int | None] = []
-    read = kept = 0
+def _bytes(source: str, judged: Table, filtered: Table) -> int | None:
+    """Bytes of the stored texts that a step kept, which its manifest does not say; the filter's table has them by row.
+
+    None for very many rows, and where the tables do not meet: one may stem from an earlier state of the recipe.
+    """
+    size = rows = 0
     for shard in judged.of_source(source):
-        columns = ["row", "id", "keep", *(["kind"] if judged.name == "dedup" else [])]
-        table = judged.read(shard, columns)
-        keep = table["keep"].to_numpy(zero_copy_only=False).astype(bool)
-        sizes.append(_bytes(shard, table.filter(table["keep"]), filtered))
-        read, kept = read + len(table), kept + int(keep.sum())
-        gone = table.filter(pc.invert(table["keep"]))
-        kinds = gone["kind"].to_pylist() if "kind" in columns else ["contaminated"] * len(gone)
-        dropped.update(kinds)
-    return {"read": read, "kept": kept, "kept_bytes": None if None in sizes else sum(sizes), "dropped": dict(sorted(dropped.items()))}
-
-
-def _bytes(shard: str, kept: pa.Table, filtered: Table) -> int | None:
-    """Bytes of kept rows. A table of an earlier state of the recipe may hold rows of other texts."""
-    try:
-        stored = filtered.read(shard, ["row", "id", "bytes"])
-        place = positions(stored, kept["row"], kept["id"], shard)
-    except DataError:
-        return None
-    return int(stored["bytes"].to_numpy()[place].sum()) if (place >= 0).all() else None
+        try:
+            stored = filtered.read(shard, ["row", "id", "bytes"])
+            table = judged.read(shard, ["row", "id", "keep"])
+            place = positions(stored, table["row"], table["id"], shard)
+        except DataError:
+            return None
+        rows += len(table)
+        if rows > BYTES_ROWS or (place < 0).any():
+            return None
+        size += int(stored["bytes"].to_numpy()[place[table["keep"].to_numpy(zero_copy_only=False).astype(bool)]].sum())
+    return size
 
 
 def licenses(documents: Table, dedup: Table | None) -> list[tuple[str, int]]:

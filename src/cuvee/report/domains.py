@@ -24,7 +24,8 @@ def topics(found: Mapping[str, Any] | None) -> Html:
     sums = ["all", "", sum(each["documents"] for each in every), size(total), "", "", ""]
     heads = ["topic", "name", "documents", "bytes", "share", "", "sources, share of bytes"]
     texts = [part for each in every for part in _topic(each)]
-    return section("topics", "Topics", table(heads, rows, sums, numbers=[3, 4]), *texts)
+    said = [note(found["note"])] if found.get("note") else []
+    return section("topics", "Topics", *said, table(heads, rows, sums, numbers=[3, 4]), *texts)
 
 
 def _topic(each: Mapping[str, Any]) -> list[Html]:
@@ -42,8 +43,9 @@ def bands(found: Mapping[str, Any] | None) -> Html:
     """found: domains.json"""
     if found is None:
         return section("bands", "Quality bands", missing("quality"))
-    spearman = found.get("heldout_spearman")
-    trust = f"Spearman with held-out labels: {show(spearman)}." if spearman is not None else "There are no held-out labels to compare scores with."
+    spearman, reason = found.get("heldout_spearman"), found.get("reason")
+    trust = (f"Spearman of scores with held-out labels: {show(spearman)}." if spearman is not None else f"There are no scores: {reason}." if reason
+             else "There are no held-out labels to compare scores with.")
     texts = [listed([{**example, "fact": f"{each['name']}, scores {show(each['low'])} to {show(each['high'])}; here {show(example['score'])}"}
                      for example in each["examples"][:1]]) for each in found["domains"]]
     return section("bands", "Quality bands", note("q1 is the worst band of its topic. ", trust), *texts)
