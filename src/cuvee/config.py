@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from cuvee.errors import nearest
+
 SUFFIXES = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
@@ -120,7 +122,7 @@ class Embed(Section):
 
 class Topics(Section):
     count: Annotated[int, Field(ge=1)] | None = None  # None: min(40, max(2, sample / 1,000))
-    fine: Annotated[int, Field(ge=1)] | None = None   # None: min(5,000, sample / 50)
+    fine: Annotated[int, Field(ge=1)] | None = None   # None: min(5,000, max(sample / 50, 4 x count))
     min_share: Share = 0.01             # of bytes, each topic at least; plain k = 40 gave a 64,533:1 size ratio
     sample: Count = 100_000             # documents that the centroids are fitted on, by hash
 
@@ -129,9 +131,20 @@ class Quality(Section):
     bands: Annotated[int, Field(ge=1)] = 5  # of equal bytes inside each topic; q1 worst
     target: list[str] = []              # sources whose documents are good ...
     raw: list[str] = []                 # ... against these; empty: every other source
-    labels: str | None = None           # JSONL with `id` or `text`, and a number `label`; larger is better
+    labels: str | None = None           # or this: JSONL with `id` or `text`, and a number `label`; larger is better
     sample: Count = 20_000              # documents a side that the head is fitted on, by hash
     min_documents: Count = 100          # a smaller domain joins the neighbouring band
+
+    @model_validator(mode="after")
+    def _says_once_what_is_good(self) -> Quality:
+        if self.target and self.labels is not None:
+            raise ValueError("both target and labels say what is good; keep one")
+        if self.raw and not self.target:
+            raise ValueError("raw is what the target is compared with; name the target sources too")
+        both = sorted(set(self.target) & set(self.raw))
+        if both:
+            raise ValueError(f"source '{both[0]}' is both target and raw; keep one")
+        return self
 
 
 class Tokenize(Section):
@@ -201,4 +214,14 @@ class Recipe(Section):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ValueError(f"two {what}s are named '{twice[0]}'; give each its own name")
+        return self
+
+    @model_validator(mode="after")
+    def _quality_names_sources(self) -> Recipe:
+        names = {source.name for source in self.sources}
+        for name in [*self.quality.target, *self.quality.raw]:
+            if name not in names:
+                raise ValueError(f"quality: no source is named '{name}'. {nearest(name, names)}")
+        if self.quality.target and names <= set(self.quality.target):
+            raise ValueError("quality: every source is a target; leave out those that it is to be compared with")
         return self

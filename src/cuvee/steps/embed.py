@@ -47,6 +47,9 @@ def run(work: Work, recipe: Recipe, documents: Table, verdicts: Sequence[Table])
              for source in recipe.sources]
     done = work.do_all(steps)
     _check_clipped(done)
+    zero, rows = (sum(folder.counts.get(name, 0) for folder in done) for name in ("zero", "read"))
+    if zero:
+        work.progress.say(f"embed: {zero} of {rows} documents have a zero vector: the embedder knows no word of them.")
     return Table.of("embed", done)
 
 
@@ -138,19 +141,21 @@ def folders(vectors: Table) -> dict[str, Folder]:
     return {folder.source: folder for folder in map(Folder.open, urls)}
 
 
+def sample_checksums(vectors: Table) -> list[str]:
+    """What a step that calls `read_sample` hashes."""
+    return [sum_ for folder in folders(vectors).values() for name, sum_ in folder.files.items() if name.endswith(".sample.arrow")]
+
+
 def read_vectors(url: str) -> tuple[pa.Table, np.ndarray]:
     """row, id and bytes of a shard, and its vectors as int8 (rows, dimensions)."""
     table = read_table(url)
-    vectors = table["vector"].combine_chunks()
-    return table.drop_columns("vector"), codes_of(vectors)
+    return table.drop_columns("vector"), codes_of(table["vector"])
 
 
-def codes_of(vectors: pa.Array | pa.ChunkedArray) -> np.ndarray:
+def codes_of(vectors: pa.ChunkedArray) -> np.ndarray:
     """A column of vectors as int8 (rows, dimensions)."""
-    dimensions = vectors.type.list_size
-    if isinstance(vectors, pa.ChunkedArray):
-        vectors = vectors.combine_chunks()
-    return vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(vectors), dimensions)
+    parts = [chunk.flatten().to_numpy() for chunk in vectors.chunks]
+    return np.concatenate([np.zeros(0, np.int8), *parts]).reshape(len(vectors), vectors.type.list_size)
 
 
 def read_sample(url: str) -> pa.Table:

@@ -27,7 +27,7 @@ from cuvee.steps import arrays, embed, examples
 
 VERSION = 1
 WORD_ROWS = 100_000     # texts whose words are counted, of all shards together
-WORD_SHARE = 20_000     # most frequent words that may name a topic
+WORDS_MOST = 20_000     # words that may name a topic, the most frequent
 LEAST_TEXTS = 3         # that hold a word, or it names nothing
 TOP, IN_NAME = 10, 3    # words listed a topic, and words of its name
 WORDS = pa.schema([("topic", pa.int32()), ("word", pa.string()), ("texts", pa.int64())])
@@ -35,17 +35,16 @@ WORDS = pa.schema([("topic", pa.int32()), ("word", pa.string()), ("texts", pa.in
 
 def describe(work: Work, vectors: Table, assigned: Folder, joined: Folder) -> Folder:
     """Per shard: `words.arrow`, `nearest.arrow` and `random.arrow`, the examples near a topic's direction and by hash."""
-    kept = [folder.files[name] for folder in embed.folders(vectors).values() for name in folder.files if name.endswith(".sample.arrow")]
-    rows = sum(min(folder.counts.get("read", 0), embed.SAMPLE_ROWS * len(folder.manifest["tasks"])) for folder in embed.folders(vectors).values())
+    rows = sum(min(folder.counts["read"], embed.SAMPLE_ROWS * len(folder.manifest["tasks"])) for folder in embed.folders(vectors).values())
     share = min(1.0, WORD_ROWS / max(rows, 1))
+    inputs = (joined.fingerprint, assigned.fingerprint, *embed.sample_checksums(vectors))
     tasks = []
     for shard, url in vectors.files.items():
         name = shard.replace("/", ".")
         tasks.append(Task(name, describe_shard, {
             "name": name, "shard": shard, "vectors": url, "assigned": assigned.file(f"{name}.parquet"), "share": share,
             "topic": joined.file("topic.npy"), "directions": joined.file("directions.npy")}))
-    step = Step("topics.describe", VERSION, {"share": share, "nfc": NFC}, (joined.fingerprint, assigned.fingerprint, *kept), ("numpy",))
-    return work.do(step, tasks)
+    return work.do(Step("topics.describe", VERSION, {"share": share, "nfc": NFC}, inputs, ("numpy",)), tasks)
 
 
 def describe_shard(out: Output, name: str, shard: str, vectors: str, assigned: str, topic: str, directions: str, share: float) -> Counts:
@@ -77,14 +76,14 @@ def word_texts(texts: pa.ChunkedArray, topics: np.ndarray) -> pa.Table:
     tokens = tokenize(buffer, offsets)
     named = tokens.letters & ((tokens.kinds == WORD) | (tokens.kinds == UNSPACED))
     text = np.repeat(np.arange(len(texts)), np.diff(tokens.offsets))[named]
-    hashes, first, word = np.unique(tokens.hashes[named], return_index=True, return_inverse=True)
-    once = np.unique(text * len(hashes) + word)
-    keys, counts = np.unique(topics[once // max(len(hashes), 1)].astype(np.int64) * len(hashes) + once % max(len(hashes), 1),
-                             return_counts=True)
+    _, first, word = np.unique(tokens.hashes[named], return_index=True, return_inverse=True)
     starts, ends = tokens.starts[named][first], tokens.ends[named][first]
     spelt = pa.array([spell(buffer[start:end].tobytes().decode()) for start, end in zip(starts, ends)], pa.string())
-    columns = [pa.array(keys // max(len(hashes), 1), pa.int32()), spelt.take(pa.array(keys % max(len(hashes), 1))), pa.array(counts)]
-    table = pa.table(columns, schema=WORDS)
+    width = len(first) or 1
+    text, word = np.divmod(np.unique(text * width + word), width)
+    keys, counts = np.unique(topics[text].astype(np.int64) * width + word, return_counts=True)
+    topic, word = np.divmod(keys, width)
+    table = pa.table([pa.array(topic, pa.int32()), spelt.take(pa.array(word)), pa.array(counts)], schema=WORDS)
     return table.sort_by([("topic", "ascending"), ("word", "ascending")]).combine_chunks()
 
 
@@ -120,7 +119,7 @@ def _examples(nearest: list[dict[str, Any]], random: list[dict[str, Any]]) -> li
 def topic_words(table: pa.Table, topics: int) -> list[list[list[Any]]]:
     """The words that set each topic apart, best first, each with how many times its usual share it has there."""
     total = table.group_by("word").aggregate([("texts", "sum")]).sort_by([("texts_sum", "descending"), ("word", "ascending")])
-    total = total.filter(pc.greater_equal(total["texts_sum"], LEAST_TEXTS))[:WORD_SHARE]
+    total = total.filter(pc.greater_equal(total["texts_sum"], LEAST_TEXTS))[:WORDS_MOST]
     words = total["word"].to_pylist()
     column = pc.index_in(table["word"], pa.array(words, pa.string()))
     held = table.append_column("column", column).filter(pc.is_valid(column))

@@ -43,8 +43,7 @@ def run(work: Work, recipe: Recipe, documents: Table, verdicts: Sequence[Table],
     assigned = work.do(step, tasks)
     joined = _coarsen(work, recipe, centroids, assigned, names)
     described = topic_summary.describe(work, vectors, assigned, joined)
-    args = {"assigned": assigned, "joined": joined, "names": names}
-    done = _finish(work, described, **args)
+    done = _finish(work, names, assigned, joined, described)
     note = read_json(joined.file("topics.json"))["note"]
     if note is not None:
         work.progress.say(f"topics: {note}")
@@ -75,7 +74,7 @@ def _shares(totals: Mapping[str, Counts], rows: int) -> dict[str, float]:
 
 
 def sample_shard(out: Output, name: str, vectors: str, share: float) -> Counts:
-    table = embed.read_table(vectors, ["id", "vector"])
+    table = read_table(vectors, ["id", "vector"])
     chosen = table.filter(pa.array(sampled(table["id"], "topics", share))).select(["vector"]).combine_chunks()
     out.arrow(f"{name}.arrow", chosen.to_batches(), chosen.schema.remove_metadata())
     return {"read": len(table), "sampled": len(chosen)}
@@ -124,9 +123,8 @@ def _coarsen(work: Work, recipe: Recipe, centroids: Folder, assigned: Folder, na
     """`topic.npy` (fine,), `directions.npy` (topics, d), and `topics.json`: documents, bytes and sources of each topic."""
     config = {"count": centroids.counts["topics"], "min_share": recipe.topics.min_share, "seed": recipe.seed}
     masses = {shard: assigned.file(f"{name}.mass.arrow") for name, shard in names.items()}
-    inputs = (centroids.files["centroids.npy"], *(assigned.files[f"{name}.mass.arrow"] for name in names))
     args = {"centroids": centroids.file("centroids.npy"), "masses": masses, **config}
-    return work.do(Step("topics.coarsen", VERSION, config, inputs, USES), [Task("topics", join_fine, args)])
+    return work.do(Step("topics.coarsen", VERSION, config, (assigned.fingerprint,), USES), [Task("topics", join_fine, args)])
 
 
 def join_fine(out: Output, centroids: str, masses: Mapping[str, str], count: int, min_share: float, seed: int) -> Counts:
@@ -160,13 +158,12 @@ def _sums(by_source: Mapping[str, np.ndarray], inside: np.ndarray) -> dict[str, 
     return {"documents": documents, "bytes": held, "sources": {source: share for source, share in shares.items() if share > 0}}
 
 
-def _finish(work: Work, described: Folder, assigned: Folder, joined: Folder, names: Mapping[str, str]) -> Folder:
-    inputs = (joined.fingerprint, described.fingerprint, *(assigned.files[f"{name}.parquet"] for name in names))
+def _finish(work: Work, names: Mapping[str, str], assigned: Folder, joined: Folder, described: Folder) -> Folder:
     tasks = [Task(name, look_up, {"shard": shard, "assigned": assigned.file(f"{name}.parquet"), "topic": joined.file("topic.npy")})
              for name, shard in names.items()]
     summary = Task("topics.json", topic_summary.write, {
         "topics": joined.file("topics.json"), "files": tuple(described.file(name) for name in described.files)})
-    return work.do(Step("topics", VERSION, {}, inputs), [*tasks, summary])
+    return work.do(Step("topics", VERSION, {}, (assigned.fingerprint, joined.fingerprint, described.fingerprint)), [*tasks, summary])
 
 
 def look_up(out: Output, shard: str, assigned: str, topic: str) -> Counts:
