@@ -98,7 +98,7 @@ def report(recipe: RecipePath, set: Overrides = []) -> None:  # noqa: B006
     """Write WORK/report.html again from what is done."""
     from cuvee import pipeline
 
-    print(pipeline.write_report(recipe, set))
+    print(pipeline.report(recipe, set))
 
 
 @app.command()

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from cuvee import recipe as recipes
+from cuvee import summary
 from cuvee.config import Budget, Recipe, parse_share
 from cuvee.engine.local import LocalEngine
 from cuvee.engine.progress import Progress
 from cuvee.engine.run import Engine, Work
 from cuvee.engine.shard import Folder, Table
 from cuvee.errors import UsageError, nearest
-from cuvee.report import write_report as render
-from cuvee.steps import decontaminate, dedup, embed, export as exports, filter, fit, ingest, mix, quality, store, stream, swarm, tokenize, topics, validate
-from cuvee.steps.inputs import inputs_of
+from cuvee.report import write_report
+from cuvee.steps import decontaminate, dedup, embed, filter, fit, ingest, mix, quality, store, stream, swarm, tokenize, topics, validate
+from cuvee.steps import export as exports
+
+JUDGES = ("filter", "decontaminate", "dedup")  # the tables that say which rows are kept
 
 
 @dataclass
@@ -31,11 +32,12 @@ class Run:
     folders: dict[str, Folder] = field(default_factory=dict)
     tokens: store.TokenStore | None = None
 
+    @property
+    def documents(self) -> Table:
+        return self.tables["documents"]
+
     def verdicts(self, *names: str) -> list[Table]:
-        return [self.tables[name] for name in names]
-
-
-JUDGES = ("filter", "decontaminate", "dedup")
+        return [self.tables[name] for name in names or JUDGES]
 
 
 def _ingest(run: Run) -> None:
@@ -43,39 +45,42 @@ def _ingest(run: Run) -> None:
 
 
 def _filter(run: Run) -> None:
-    run.tables["filter"] = filter.run(run.work, run.recipe, run.tables["documents"])
-    _loudly(run, "filter", [folder for place, folder in run.work.current().items() if place.startswith("filter/")])
+    run.tables["filter"] = filter.run(run.work, run.recipe, run.documents)
+    _removed(run, "filter")
 
 
 def _decontaminate(run: Run) -> None:
-    run.tables["decontaminate"] = decontaminate.run(run.work, run.recipe, run.tables["documents"], run.tables["filter"])
+    run.tables["decontaminate"] = decontaminate.run(run.work, run.recipe, run.documents, run.tables["filter"])
+    if run.recipe.evals:
+        _removed(run, "decontaminate")
 
 
 def _dedup(run: Run) -> None:
-    run.tables["dedup"] = dedup.run(run.work, run.recipe, run.tables["documents"], run.verdicts("filter"), run.verdicts("decontaminate"))
+    run.tables["dedup"] = dedup.run(run.work, run.recipe, run.documents, run.verdicts("filter"), run.verdicts("decontaminate"))
+    _removed(run, "dedup")
 
 
 def _embed(run: Run) -> None:
-    run.tables["embed"] = embed.run(run.work, run.recipe, run.tables["documents"], run.verdicts(*JUDGES))
+    run.tables["embed"] = embed.run(run.work, run.recipe, run.documents, run.verdicts())
 
 
 def _topics(run: Run) -> None:
-    run.tables["topics"] = topics.run(run.work, run.recipe, run.tables["documents"], run.verdicts(*JUDGES), run.tables["embed"])
+    run.tables["topics"] = topics.run(run.work, run.recipe, run.documents, run.verdicts(), run.tables["embed"])
 
 
 def _quality(run: Run) -> None:
-    run.tables["quality"] = quality.run(run.work, run.recipe, run.tables["documents"], run.verdicts(*JUDGES), run.tables["embed"],
-                                        run.tables["topics"])
+    run.tables["quality"] = quality.run(run.work, run.recipe, run.documents, run.verdicts(), run.tables["embed"], run.tables["topics"])
 
 
 def _tokenize(run: Run) -> None:
-    verdicts = run.verdicts(*JUDGES)
-    tokenizer = tokenize.fit(run.work, run.recipe, run.tables["documents"], verdicts)
-    run.tables["tokenize"] = tokenize.run(run.work, run.recipe, run.tables["documents"], verdicts, tokenizer)
+    tokenizer = tokenize.fit(run.work, run.recipe, run.documents, run.verdicts())
+    run.tables["tokenize"] = tokenize.run(run.work, run.recipe, run.documents, run.verdicts(), tokenizer)
     run.tokens = store.run(run.work, run.recipe, run.tables["tokenize"], run.tables["quality"], tokenizer)
 
 
 def _swarm(run: Run) -> None:
+    if not run.recipe.budget.target or not run.recipe.budget.proxy:
+        raise UsageError("the swarm needs budget.target and budget.proxy, tokens of the real run and of one proxy; or run --until tokenize")
     run.folders["swarm"] = swarm.run(run.work, run.recipe, run.tokens)
 
 
@@ -98,3 +103,77 @@ def _stream(run: Run) -> None:
 STEPS: dict[str, Callable[[Run], None]] = {
     "ingest": _ingest, "filter": _filter, "decontaminate": _decontaminate, "dedup": _dedup, "embed": _embed, "topics": _topics,
     "quality": _quality, "tokenize": _tokenize, "swarm": _swarm, "fit": _fit, "mix": _mix, "validate": _validate, "stream": _stream}
+
+
+def _removed(run: Run, step: str) -> None:
+    """Say loudly where a step that judges rows removes none of them, or most."""
+    folders = [folder for place, folder in run.work.current().items() if place == step or place.startswith(f"{step}/")]
+    names = {source.name for source in run.recipe.sources}
+    counts = [folder.counts for folder in folders if folder.source is None or folder.source in names]
+    run.work.progress.removed(step, sum(each["read"] for each in counts), sum(each["kept"] for each in counts))
+
+
+def run(path: str, engine: Engine, until: str | None = None, sample: str | None = None, overrides: Sequence[str] = ()) -> Run:
+    """Do what is not done yet of a recipe, write the report, print the summary."""
+    if until is not None and until not in STEPS:
+        raise UsageError(f"--until {until}: no such step. {nearest(until, STEPS)}")
+    share = _share(sample)
+    recipe = _sampled(recipes.load(path, overrides), share)
+    going = Run(recipe, Work(recipe.work, engine, Progress()), share)
+    start = time.monotonic()
+    with going.work.lock():
+        for name, step in STEPS.items():
+            step(going)
+            if name == until:
+                break
+        page = write_report(going.work, recipe)
+    seconds = time.monotonic() - start
+    print(summary.text(going.work, recipe))
+    if share is not None:
+        print(f"sample of {share:.2%}: {seconds:.0f} s here, so about {seconds / share / 3600:.1f} hours for all of it")
+    print(f"{len(going.work.done)} steps done, {seconds:.1f} s; report: {page}")
+    return going
+
+
+def _share(sample: str | None) -> float | None:
+    if sample is None:
+        return None
+    value = parse_share(sample)
+    try:
+        share = float(value)
+    except ValueError:
+        raise UsageError(f"--sample {sample}: write a share such as 0.1% or 0.001") from None
+    if not 0 < share <= 1:
+        raise UsageError(f"--sample {sample}: a share lies over 0 and is at most 100%")
+    return share
+
+
+def _sampled(recipe: Recipe, share: float | None) -> Recipe:
+    """Under a sample both budgets shrink with the data, so that epochs stay what they are."""
+    if share is None:
+        return recipe
+    budget = Budget(target=round(recipe.budget.target * share), proxy=round(recipe.budget.proxy * share))
+    return recipe.model_copy(update={"budget": budget})
+
+
+def check(path: str, overrides: Sequence[str] = ()) -> None:
+    """Read the recipe and its inputs, and say what a run will do; nothing is written but the inputs' checksums."""
+    recipe = recipes.load(path, overrides)
+    work = Work(recipe.work, LocalEngine(1))
+    print(summary.plan(work, recipe))
+
+
+def status(path: str, overrides: Sequence[str] = ()) -> None:
+    recipe = recipes.load(path, overrides)
+    print(summary.status(Work(recipe.work, LocalEngine(1)), list(STEPS)))
+
+
+def report(path: str, overrides: Sequence[str] = ()) -> str:
+    """Write WORK/report.html again from what is done; where it is."""
+    recipe = recipes.load(path, overrides)
+    return write_report(Work(recipe.work, LocalEngine(1)), recipe)
+
+
+def export(path: str, format: str, out: str, overrides: Sequence[str] = ()) -> None:
+    recipe = recipes.load(path, overrides)
+    exports.write(Work(recipe.work, LocalEngine(1)), recipe, format, out)

@@ -1,0 +1,137 @@
+"""What the command line prints of a recipe: the plan before a run, the state during it, the results after it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cuvee.config import Recipe
+from cuvee.engine.run import Work
+from cuvee.engine.shard import Folder, add
+from cuvee.engine.step import Counts
+from cuvee.engine.store import read_json
+from cuvee.steps.inputs import inputs_of
+
+TOP = 12  # domains of the mixture that are shown
+KEPT_KINDS = ("unique", "not_candidate")  # of the dedup table
+MOST_TOPICS = 40  # where the recipe leaves their number to the data
+EFFICIENCY = 0.5  # of a core's matrix product rate that training reaches
+
+
+def text(work: Work, recipe: Recipe) -> str:
+    """Funnel, top of the mixture and verdict, as far as the run has come."""
+    current = work.current()
+    parts = [funnel(current, recipe)]
+    if "mix" in current:
+        parts.append(mixture(read_json(current["mix"].file("mixture.json"))))
+    if "validate" in current:
+        parts.append(verdict(read_json(current["validate"].file("validate.json"))))
+    return "\n\n".join(parts)
+
+
+def funnel(current: dict[str, Folder], recipe: Recipe) -> str:
+    """Documents that each step read, kept and dropped, with reasons."""
+    read = _counts(current, "ingest", recipe)
+    lines = [_line("ingest", read["read"], read["documents"], read.get("reasons", {}))]
+    if _places(current, "filter", recipe):
+        counts = _counts(current, "filter", recipe)
+        lines.append(_line("filter", counts["read"], counts["kept"], counts["dropped"]))
+    for step in ("decontaminate", "dedup"):
+        if step in current:
+            counts = current[step].counts
+            dropped = counts.get("dropped") or {kind: number for kind, number in counts.get("kinds", {}).items() if kind not in KEPT_KINDS}
+            lines.append(_line(step, counts["read"], counts["kept"], dropped))
+    return "\n".join([f"{'step':<16}{'documents':>12}{'kept':>12}   dropped", *lines])
+
+
+def _line(step: str, read: int, kept: int, dropped: Counts) -> str:
+    reasons = ", ".join(f"{reason} {number:,}" for reason, number in sorted(dropped.items()) if number)
+    return f"{step:<16}{read:>12,}{kept:>12,}   {reasons}"
+
+
+def _places(current: dict[str, Folder], step: str, recipe: Recipe) -> list[Folder]:
+    return [current[f"{step}/{source.name}"] for source in recipe.sources if f"{step}/{source.name}" in current]
+
+
+def _counts(current: dict[str, Folder], step: str, recipe: Recipe) -> Counts:
+    return add(folder.counts for folder in _places(current, step, recipe))
+
+
+def mixture(found: dict) -> str:
+    """The largest domains of the mixture with their epochs, beside their natural shares."""
+    domains = sorted(found["domains"], key=lambda domain: (-domain["weight"], domain["name"]))
+    lines = [f"{each['name']:<16}{each['weight']:>9.2%}{each['natural']:>10.2%}{each['epochs']:>9.2f}" for each in domains[:TOP]]
+    more = [f"... and {len(domains) - TOP} more"] if len(domains) > TOP else []
+    return "\n".join([f"{'domain':<16}{'weight':>9}{'natural':>10}{'epochs':>9}", *lines, *more])
+
+
+def verdict(found: dict) -> str:
+    mean = found["mean"]
+    return (f"validation, {found['tokens']:,} tokens, {len(found['seeds'])} paired seeds: proposal - proportional = "
+            f"{mean['difference']:+.4f} bits per byte (95 % interval {mean['low']:+.4f} to {mean['high']:+.4f}; predicted "
+            f"{found['predicted_difference']:+.4f}): {found['verdict']}")
+
+
+def status(work: Work, steps: Sequence[str]) -> str:
+    """Every step that has left something: how many tasks are done, and its counts."""
+    current = work.current()
+    lines = []
+    for place, folder in sorted(current.items(), key=lambda pair: (_order(pair[0], steps), pair[0])):
+        state = "done" if folder.manifest["complete"] else "begun"
+        counts = {name: value for name, value in folder.counts.items() if isinstance(value, (int, float))}
+        shown = ", ".join(f"{name} {value:,}" for name, value in counts.items())
+        lines.append(f"{place:<34}{state:<7}{len(folder.manifest['tasks']):>6} tasks   {shown}")
+    return "\n".join(lines) or f"nothing is done yet in {work.url}"
+
+
+def _order(place: str, steps: Sequence[str]) -> int:
+    step = place.split("/")[0].split(".")[0]
+    return list(steps).index(step) if step in steps else len(steps)
+
+
+def plan(work: Work, recipe: Recipe) -> str:
+    """Inputs by source, and what the swarm will cost."""
+    lines = [f"{'source':<20}{'files':>7}{'size':>16}   licence"]
+    for source in recipe.sources:
+        files = inputs_of(work, source)
+        kinds = ", ".join(sorted({file.kind for file in files}))
+        size = sum(file.size for file in files)
+        lines.append(f"{source.name:<20}{len(files):>7}{size:>16,}   {source.license or 'column ' + str(source.license_column)}; {kinds}")
+    return "\n".join([*lines, "", *cost(recipe)])
+
+
+def cost(recipe: Recipe) -> list[str]:
+    """Runs, tokens, FLOPs and hours of the swarm and of validation, at the speed that this machine shows now."""
+    from cuvee.proxy.model import ProxyConfig
+
+    if not recipe.budget.proxy:
+        return ["no budget: the run ends with `--until tokenize`"]
+    runs = recipe.swarm.runs or 2 * ((recipe.topics.count or MOST_TOPICS) + recipe.quality.bands + 5)
+    small = ProxyConfig(recipe.tokenizer.train.vocab, recipe.tokenize.seq_len, recipe.swarm.depth, recipe.swarm.batch)
+    large = replace(small, depth=recipe.validation.depth or 2 * recipe.swarm.depth)
+    checks = 2 * recipe.validation.seeds
+    cores, speed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, core_speed()
+    lines = [f"{'':<12}{'runs':>6}{'tokens each':>14}{'parameters':>14}{'FLOPs':>10}{'hours':>8}"]
+    for name, count, tokens, config in (("swarm", runs, recipe.budget.proxy, small),
+                                        ("validate", checks, round(recipe.budget.proxy * recipe.validation.budget_factor), large)):
+        flops = count * tokens * config.flops_per_token
+        hours = flops / (speed * EFFICIENCY * cores) / 3600
+        lines.append(f"{name:<12}{count:>6}{tokens:>14,}{config.parameters:>14,}{flops:>10.1e}{hours:>8.2f}")
+    return [*lines, f"hours: on {cores} cores at {speed / 1e9:.0f} GFLOP/s each, as measured just now, of which training reaches {EFFICIENCY:.0%}"]
+
+
+def core_speed(size: int = 512, rounds: int = 8) -> float:
+    """FLOP/s of a float32 matrix product on one core."""
+    from threadpoolctl import threadpool_limits
+
+    square = np.ones((size, size), np.float32)
+    with threadpool_limits(1):
+        square @ square
+        start = time.perf_counter()
+        for _ in range(rounds):
+            square @ square
+    return 2 * size**3 * rounds / (time.perf_counter() - start)
