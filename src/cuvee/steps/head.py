@@ -22,8 +22,8 @@ from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, open_arrow, read_bytes, read_table
 from cuvee.errors import DataError
 from cuvee.kernels.bands import ridge, score, spearman
-from cuvee.kernels.vectors import dequantise, unit
 from cuvee.kernels.text import hash64_many, sampled, text_ids
+from cuvee.kernels.vectors import dequantise, unit
 from cuvee.steps import embed
 from cuvee.steps.inputs import sha256
 
