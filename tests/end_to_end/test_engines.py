@@ -1,0 +1,31 @@
+"""The same recipe on one worker, on two, and on Ray gives the same files."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.end_to_end import small
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def two_workers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two")
+    output = small.finish(small.write_recipe(folder), "--workers", "2")
+    return folder, output, small.files(folder / "work")
+
+
+@pytest.mark.parametrize("options", [("--workers", "1"), ("--engine", "ray", "--workers", "2")], ids=["one worker", "ray"])
+def test_every_engine_leaves_the_same_files(two_workers, options, tmp_path):
+    if "ray" in options:
+        pytest.importorskip("ray")
+    folder, _, expected = two_workers
+    small.finish(small.write_recipe(folder, f"{options[1]}.yaml", str(tmp_path / "work")), *options)
+    assert small.files(tmp_path / "work") == expected
+
+
+def test_a_second_run_does_no_step_again(two_workers):
+    folder, _, expected = two_workers
+    again = small.finish(folder / "recipe.yaml", "--workers", "2")
+    assert "\n0 steps done" in again and small.files(folder / "work") == expected
