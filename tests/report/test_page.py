@@ -95,7 +95,8 @@ def test_the_same_work_gives_the_same_page(whole):
 
 def test_sources_that_left_the_recipe_are_not_counted(whole):
     alone = tiny.RECIPE.model_copy(update={"sources": tiny.RECIPE.sources[:1]})
-    assert [flow.source for flow in gather(whole, alone).flows] == ["web"]
+    facts = gather(whole, alone)
+    assert [flow.source for flow in facts.flows] == ["web"] and facts.licenses == [("MIT", 4)]
 
 
 def test_a_verdict_on_other_documents_is_said(tmp_path):

@@ -3,13 +3,15 @@ from __future__ import annotations
 import html
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuvee.report.markup import UNSEEN, escape
+from cuvee.report.markup import UNSEEN, escape, percent, show, size
 from cuvee.report.passages import beside, differences, item, passage, shorten, span
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=300)
+MARKUP = re.compile("<.*?>")
 MARK = re.compile("<mark>(.*?)</mark>", re.DOTALL)
 
 
@@ -19,6 +21,17 @@ def test_escaped_text_is_the_text_and_no_markup(text):
     assert not UNSEEN.search(shown) and not re.search("[<>\"']", shown)
     if not UNSEEN.search(text):
         assert html.unescape(shown) == text
+
+
+@pytest.mark.parametrize("value, shown", [(None, "–"), (float("nan"), "–"), (True, "yes"), (1234567, "1,234,567"), (0.123456, "0.1235"),
+                                         (12345.6, "12,346"), (0.0, "0"), ("<", "<")])
+def test_values_are_shown_as_people_read_them(value, shown):
+    assert show(value) == shown
+
+
+def test_sizes_are_decimal_with_the_exact_number_beside():
+    assert [MARKUP.sub("", size(count)) for count in (0, 999, 999_600, 1_230_000, 45 * 10**12)] == ["0 B", "999 B", "1 MB", "1.23 MB", "45 TB"]
+    assert 'title="1,230,000 bytes"' in size(1_230_000) and (percent(1, 3), percent(1, 10**6), percent(0, 5), percent(1, 0)) == ("33.3 %", "0.0001 %", "0.0 %", "–")
 
 
 def test_controls_are_spelled_out():
@@ -51,18 +64,28 @@ def test_a_span_far_inside_is_in_sight():
 
 @given(TEXT, TEXT)
 def test_unmarked_is_what_both_texts_have(left, right):
-    one, other = (MARK.sub("", side).removeprefix("… ").removesuffix(" …") for side in differences(left, right, length=10_000))
+    one, other = (re.sub("[ \t\n]", "", MARK.sub("", side)) for side in differences(left, right, length=10_000))
     assert one == other
 
 
 def test_a_late_difference_is_in_sight():
     left, right = differences("same words " * 500 + "red end", "same words " * 500 + "blue end")
-    assert left.startswith("… ") and left.endswith("<mark>red</mark> end") and right.endswith("<mark>blue</mark> end")
+    assert left == "… " + ("same words " * 500)[-120:] + "<mark>red</mark> end" and right.endswith("<mark>blue</mark> end")
 
 
 def test_an_item_is_found_whatever_its_punctuation():
     assert MARK.findall(item("Context. " * 99 + "Which -- METAL, is liquid? Mercury.", "which metal is liquid")) == ["Which -- METAL, is liquid"]
+    assert MARK.findall(item("It ends: he shall slay the dragon that is in the sea.", "and he shall slay the dragon that is in the sea")) == \
+        ["he shall slay the dragon that is in the sea"]
     assert item("short", "absent words") == "short"
+
+
+def test_white_space_and_shortened_ends_are_no_difference():
+    left, right = differences("one  two\nthree", "one two three four")
+    assert (left, right) == ("one  two\nthree", "one two three<mark> four</mark>")
+    numbers = [f"word{n}" for n in range(400)]
+    left, right = differences(" ".join(numbers), " ".join(["word0", "new", *numbers[1:]]))
+    assert MARK.findall(left) == [] and MARK.findall(right) == [" new"]
 
 
 def test_each_text_has_its_own_direction():

@@ -49,7 +49,9 @@ def test_near_examples_run_from_lowest_to_highest_similarity(tmp_path, documents
     near = [{"source": "s", "shard": "0", "row": row, "id": identity(f"text {row}"), "keep": row == 0, "kind": "near" if row else "unique",
              "similarity": 1 - row / 100 if row else None, "kept_by": identity("text 0") if row else None, "kept_by_source": "s", "kept_by_shard": "0",
              "kept_by_row": 0, "copies": None if row else 21} for row in range(21)]
+    near += [{"source": "s", "shard": "0", "row": row, "id": identity(f"text {row}"), "keep": True, "kind": "unique", "copies": row - 19} for row in (21, 22)]
     pairs, copied = pick.duplicates(table(tmp_path, "dedup", {"s/0": rows(DEDUP, near)}), documents)
     assert [pair["similarity"] for pair in pairs] == [0.8, 0.84, 0.89, 0.94, 0.99]  # rows 20, 16, 11, 6, 1
     assert [pair["removed_name"] for pair in pairs][:2] == ["s/0:20", "s/0:16"] and {pair["kept"] for pair in pairs} == {"text 0"}
-    assert copied == [{"row": "s/0:0", "text": "text 0", "fact": "21 copies"}]
+    assert [each["fact"] for each in copied] == ["21 copies", "3 copies", "2 copies"]
+    assert copied[0] == {"row": "s/0:0", "text": "text 0", "fact": "21 copies"}

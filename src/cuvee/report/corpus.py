@@ -131,8 +131,8 @@ def evals(found: Sequence[Eval] | None, aside: Sequence[Mapping], examples: Sequ
     if not found:
         return section("evals", "Evaluations in documents", note("The recipe names no evaluation: nothing was looked for.", kind="bad"))
     rows = [[each.name, each.items, each.checkable, each.items - each.checkable, each.found, each.matches] for each in found]
-    heads = ["evaluation", "items", "checkable", "too short", "items found", "documents hit, item by item"]
-    return section("evals", "Evaluations in documents", table(heads, rows), *_aside(aside), _looked(shards), *map(beside, examples))
+    heads = ["evaluation", "items", "checkable", "too short", "items found", "matches"]
+    return section("evals", "Evaluations in documents", note("A match is a document that holds some of an item."), table(heads, rows), *_aside(aside), _looked(shards), *map(beside, examples))
 
 
 def _aside(rows: Sequence[Mapping]) -> list[Html]:

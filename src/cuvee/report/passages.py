@@ -14,9 +14,10 @@ from cuvee.report.markup import Html, escape, join, tag
 SHORT = 240      # characters of a document in a list
 LONG = 700       # characters of a document beside another
 BEFORE = 120     # characters in front of the place that matters
-WORDS_SOUGHT = 13  # of a place in a document, to find it in the item
+SOUGHT, RUN = 60, 8  # words of a place in a document that are looked for in the item; that many in a row at least
 JOINERS = "\u200d\u200c\ufe0e\ufe0f"
-PIECES = re.compile(r"\w+|\s+|.", re.DOTALL)
+BLANK = " \t\n"
+PIECES = re.compile(rf"\w+|[{BLANK}]+|.", re.DOTALL)
 
 
 def shorten(text: str, length: int = SHORT) -> str:
@@ -39,23 +40,38 @@ def span(text: str, start: int, end: int, length: int = LONG) -> Html:
 
 
 def item(text: str, found: str) -> Html:
-    """An evaluation item around the first words of `found`, which may be punctuated or written otherwise there."""
-    words = re.findall(r"\w+", found[:SHORT])[:WORDS_SOUGHT]
-    place = re.search(r"\W+".join(map(re.escape, words)), text, re.IGNORECASE) if words else None
+    """An evaluation item around the words that it shares with `found`, which may be punctuated or written otherwise there."""
+    words = re.findall(r"\w+", found)[:SOUGHT]
+    first, place = next(((first, place) for first in range(max(1, len(words) - RUN + 1)) if (place := _place(text, words[first:first + RUN]))), (0, None))
     if place is None:
         return escape(shorten(text, LONG))
+    for last in range(first + RUN + 1, len(words) + 1):
+        longer = _place(text, words[first:last])
+        if longer is None:
+            break
+        place = longer
     return span(text, len(text[:place.start()].encode()), len(text[:place.end()].encode()))
 
 
+def _place(text: str, words: Sequence[str]) -> re.Match[str] | None:
+    return re.search(r"\W+".join(map(re.escape, words)), text, re.IGNORECASE) if words else None
+
+
 def differences(left: str, right: str, length: int = LONG) -> tuple[Html, Html]:
-    """Both texts from shortly before their first difference on, with the words marked that the other lacks."""
+    """Both texts from shortly before their first difference on, with the words marked that the other lacks.
+
+    White space is no difference, nor is an end that only one of the two shows because it is shortened.
+    """
     common = len(os.path.commonprefix([left, right]))
     first = 0 if min(len(left), len(right), common + BEFORE) <= length else _boundary(left, max(0, common - BEFORE))
-    windows = [("… " if first else "") + shorten(text[first:], length) for text in (left, right)]
-    pieces = [PIECES.findall(window) for window in windows]
-    found = difflib.SequenceMatcher(None, *pieces, autojunk=False).get_opcodes()
-    return (_marked(pieces[0], [(start, stop) for kind, start, stop, _, _ in found if kind != "equal"]),
-            _marked(pieces[1], [(start, stop) for kind, _, _, start, stop in found if kind != "equal"]))
+    windows = [text[first:_boundary(text, first + length)] for text in (left, right)]
+    pieces = [PIECES.findall(window.replace("\r\n", "\n")) for window in windows]
+    found = difflib.SequenceMatcher(None, *([piece.strip(BLANK) for piece in side] for side in pieces), autojunk=False).get_opcodes()
+    cut = [first + len(window) < len(text) for window, text in zip(windows, (left, right))]
+    if any(cut) and found[-1][0] != "equal":
+        found.pop()
+    changed = [[(op[side], op[side + 1]) for op in found if op[0] != "equal"] for side in (1, 3)]
+    return tuple(join(["… " if first else "", _marked(*side), " …" if more else ""]) for *side, more in zip(pieces, changed, cut))
 
 
 def beside(example: Mapping[str, Any]) -> Html:
@@ -85,7 +101,8 @@ def listed(examples: Sequence[Mapping[str, Any]]) -> Html:
 def _marked(pieces: Sequence[str], changed: Sequence[tuple[int, int]]) -> Html:
     out, at = [], 0
     for start, stop in changed:
-        out += ["".join(pieces[at:start]), tag("mark", "".join(pieces[start:stop])) if stop > start else ""]
+        changes = "".join(pieces[start:stop])
+        out += ["".join(pieces[at:start]), changes if not changes.strip(BLANK) else tag("mark", changes)]
         at = stop
     return join([*out, "".join(pieces[at:])])
 

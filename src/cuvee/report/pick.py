@@ -16,7 +16,7 @@ from cuvee.errors import DataError
 from cuvee.record import row_name
 from cuvee.report.facts import Drop, Example
 
-SHARDS = 8           # of a table that are looked at; their thin columns only
+SHARDS = 24          # of a table that are looked at; their thin columns only
 DROPS = 3            # texts a drop reason
 PAIRS = {"exact": 2, "normalised": 2, "near": 5}  # removed next to kept
 COPIED = 3           # texts with most copies
