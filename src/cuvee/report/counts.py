@@ -106,10 +106,11 @@ def licenses(documents: Table, dedup: Table | None) -> list[tuple[str, int]]:
     for shard in (dedup or documents).shards:
         if dedup is not None:
             table = dedup.read(shard, ["keep", "licenses"])
-            found.update(" + ".join(each or ["none stated"]) for each in table.filter(table["keep"])["licenses"].to_pylist())
+            names = pc.binary_join(table.filter(table["keep"])["licenses"], " + ")
         else:
-            values = pc.value_counts(documents.read(shard, ["license"])["license"])
-            found.update({each["values"]: each["counts"] for each in values.to_pylist()})
+            names = documents.read(shard, ["license"])["license"]
+        for each in pc.value_counts(names).to_pylist():
+            found[each["values"] or "none stated"] += each["counts"]
     return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
