@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "summary": {"engine", "config", "proxy", "steps"},
     "pipeline": {"errors", "kernels", "engine", "record", "config", "recipe", "steps", "report", "summary"},
     "cli": {"errors", "engine", "config", "template", "pipeline", "standalone"},
-    "__init__": {"pipeline"},
+    "api": {"errors", "engine", "record", "config", "recipe", "steps"},
+    "__init__": {"api"},
     "__main__": {"cli"},
 }
 

@@ -90,6 +90,7 @@ class Budget(Section):
 class Ingest(Section):
     max_bytes: Count = 64 * 2**20       # UTF-8 bytes; a longer text is quarantined `too_long`
     shard_bytes: Count = 128_000_000    # UTF-8 bytes of text a shard
+    meta: bool = True                   # keep every other column as JSON; without, ingest takes a third less time
     on_bad_file: Literal["stop", "quarantine"] = "quarantine"  # a file whose stream is broken: keep what stands before the fault, or stop
 
 
@@ -109,6 +110,7 @@ class Dedup(Section):
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.75  # exact Jaccard of 5-grams of shingle tokens
     containment: Annotated[float, Field(gt=0, le=1)] | None = None  # shared over smaller that is a duplicate too
     keep: Literal["one", "none"] = "one"  # none: every member of a group goes
+    max_shingles: Count = 4_000_000     # a longer document is compared by id and tokens only, and is `not_candidate`
 
 
 class Embed(Section):
@@ -156,9 +158,11 @@ class Tokenize(Section):
 class Swarm(Section):
     depth: Annotated[int, Field(ge=1)] = 4  # layers; sets width, heads, learning rate
     batch: Annotated[int, Field(ge=1)] = 16  # rows a step
-    runs: Annotated[int, Field(ge=8)] | None = None  # None: 2 x (topics + bands + 5)
-    repeats: Annotated[int, Field(ge=2)] = 5  # runs of proportional; the noise is measured on them
-    task_items: Annotated[int, Field(ge=1)] = 200  # records a task, by hash
+    runs: Annotated[int, Field(ge=10)] | None = None  # None: 2 x (topics + bands + 5); 10 of them are repeats and baselines
+    task_items: Annotated[int, Field(ge=1)] = 200  # records an evaluation, by hash
+    heldout_items: Annotated[int, Field(ge=1)] = 32  # held-out documents a domain, by hash; their first seq_len tokens are read
+    eval_share: Share = 0.2             # of a run's training that reading held-out documents may cost; fewer are read, at least 4 a domain
+    subset_documents: Annotated[int, Field(ge=1)] = 64  # documents that a domain offers at least; fewer would be a floored subset
     max_floored: Share = 0.05           # of natural tokens in floored subsets; more is an error
 
 
@@ -175,13 +179,13 @@ class Mix(Section):
 
 
 class Validate(Section):
-    depth: Annotated[int, Field(ge=1)] | None = None  # of the larger model; None: twice the proxy's
+    depth: Annotated[int, Field(ge=1)] | None = None  # of the larger model; None: twice the proxy's, so also twice its width
     budget_factor: Annotated[float, Field(gt=0)] = 3.0  # its tokens over the proxy's
     seeds: Annotated[int, Field(ge=2)] = 3  # paired runs
 
 
 class Stream(Section):
-    parts: Count = 1_048_576            # whole parts that weights end as; one period of the stream
+    parts: Count = 1_048_576            # whole parts that weights end as, and rows of one period of the stream; fewer rows where the budget has fewer
 
 
 class Recipe(Section):

@@ -93,7 +93,7 @@ def _mix(run: Run) -> None:
 
 
 def _validate(run: Run) -> None:
-    run.folders["validate"] = validate.run(run.work, run.recipe, run.tokens, run.folders["swarm"], run.folders["mix"])
+    run.folders["validate"] = validate.run(run.work, run.recipe, run.tokens, run.folders["fit"], run.folders["mix"])
 
 
 def _stream(run: Run) -> None:

@@ -141,6 +141,25 @@ TOKENS = pa.schema([
 ])
 
 
+RUN_DOMAINS = pa.schema([           # a row per run of the swarm and domain
+    ("run", pa.string()),            # names parts and seed, so that the same run has the same name in every plan
+    ("kind", pa.string()),           # proportional, repeat, concentrated, unimax, uniform, leave_one_out, proposal
+    ("domain", pa.string()),
+    ("weight", pa.float64()),        # rows drawn over rows of the run
+    ("rows_drawn", pa.int64()),
+    ("subset_tokens", pa.int64()),   # that the domain offered
+    ("tokens_drawn", pa.int64()),
+    ("epochs", pa.float64()),        # tokens_drawn / subset_tokens
+    ("floored", pa.bool_()),         # it offered more than its share, so as not to be tiny
+])
+
+RUN_SCORES = pa.schema([
+    ("run", pa.string()),
+    ("task", pa.string()),
+    ("score", pa.float64()),         # bits per UTF-8 byte; a run that failed has no row
+])
+
+
 def domain_name(topic: int, band: int) -> str:
     """`t07.q5`; bands count from 1, q1 worst."""
     return f"t{topic:02d}.q{band}"

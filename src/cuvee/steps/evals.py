@@ -54,14 +54,14 @@ class File:
 
 
 def run(work: Work, evals: Sequence[Eval]) -> Folder:
-    files = [file for each in evals for file in _files(each)]
+    files = [file for each in evals for file in files_of(each)]
     config = {"evals": [{"name": each.name, "fields": each.fields, "required": each.required} for each in evals], "nfc": NFC}
     inputs = tuple(f"{file.eval.name} {file.name} {file.sha256}" for file in files)
     task = Task("features", write_features, {"evals": tuple(evals), "files": tuple(files)})
     return work.do(Step("decontaminate.features", VERSION, config, inputs, ("orjson", "pyarrow")), [task])
 
 
-def _files(each: Eval) -> list[File]:
+def files_of(each: Eval) -> list[File]:
     found = expand(each.path, f"evaluation {each.name}")
     return [File(each, url, name, sha256(url), each.name if len(found) == 1 else f"{each.name}/{name}") for url, name in found]
 
@@ -114,7 +114,7 @@ def _read(file: File, faults: list[raw.Fault]) -> pa.Table:
     """The records of one file; what cannot be read joins `faults`. A file with faults only is a DataError."""
     columns: dict[str, list[Any]] = {"row": [], "source_id": [], "text": []}
     before = len(faults)
-    for batch in _batches(file):
+    for batch in batches(file):
         faults += batch.faults
         for row, record in zip(batch.rows, batch.records):
             text = "\n".join(leaves(record, file.eval.fields))
@@ -133,7 +133,7 @@ def _read(file: File, faults: list[raw.Fault]) -> pa.Table:
                      for field in RECORDS], schema=RECORDS)
 
 
-def _batches(file: File) -> Iterator[raw.Batch]:
+def batches(file: File) -> Iterator[raw.Batch]:
     with open_input(file.url) as opened:
         if opened.read(len(raw.PARQUET)) != raw.PARQUET:
             yield from raw.jsonl(file.url, file.name)
