@@ -60,6 +60,7 @@ def test_other_tables_have_the_numbers_of_their_files(read):
     assert read.tables["mixture"][1][1] == ["quiz", "1.988", "0.01", "2.099", "2.054", "2.076"]
     assert read.tables["validation"][0][1] == ["quiz", "2.05", "1.959", "-0.0912", "0.02"] and "Verdict: ship" in read.text
     assert read.tables["fit"][0][1][2:] == ["1", "5.25", "0.004", "0.021", "0.9 (0.8 to 0.95)", "0.001"]
+    assert "Spearman of the weighted mean score: 0.9321 (0.871 to 0.962)" in read.text and "3 scores are missing" in read.text
     assert read.tables["swarm"][2][1] == ["r000", "proportional", "1,000,000", "5", "2.5", "1", "2", "1.99"]
 
 

@@ -55,7 +55,8 @@ def fit(found: Json | None) -> Html:
     said = f"Out-of-fold Spearman of the weighted mean score: {_interval(mean['spearman'], mean['low'], mean['high'])}, model {found['model']}."
     drawn = [svg.scatter(points, "measured, bits per byte", "predicted out of fold", "Predicted against measured score of every run")] if points else []
     silent = sum(task["weight"] == 0 for task in found["tasks"])
-    return section("fit", "Predicted and measured", note(tag("strong", said)), *drawn, tag("h3", "Tasks"),
+    return section("fit", "Predicted and measured", note(tag("strong", said)), *(note(each, kind="bad") for each in found["notes"]), *drawn,
+                   tag("h3", "Tasks"),
                    note(f"Signal to noise is the spread of scores over the swarm by the spread of repeats. {silent:,} of {len(found['tasks']):,} "
                         "tasks have weight 0."), _tasks(found["tasks"]))
 
