@@ -122,6 +122,7 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
     going = Run(recipe, Work(recipe.work, engine, Progress()), share)
     start = time.monotonic()
     with going.work.lock():
+        _say_what_a_new_source_costs(going)
         for name, step in STEPS.items():
             step(going)
             if name == until:
@@ -133,6 +134,16 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
         print(f"sample of {share:.2%}: {seconds:.0f} s here, so about {seconds / share / 3600:.1f} hours for all of it")
     print(f"{len(going.work.done)} steps done, {seconds:.1f} s; report: {page}")
     return going
+
+
+def _say_what_a_new_source_costs(run: Run) -> None:
+    """Fitted steps see every source: a new one does them again, and with them what they feed."""
+    known = {place.split("/")[1] for place in run.work.current() if place.startswith("ingest/")}
+    new = sorted({source.name for source in run.recipe.sources} - known)
+    fitted = [name for name, pinned in (("embed.fit", run.recipe.embed.fit), ("tokenizer.fit", run.recipe.tokenizer.file)) if pinned is None]
+    if known and new and fitted:
+        run.work.progress.say(f"new sources ({', '.join(new)}): {' and '.join(fitted)} run again, and embed or tokenize of every source "
+                              "after them. Pin embed.fit or tokenizer.file to keep them.")
 
 
 def _share(sample: str | None) -> float | None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,7 +9,7 @@ import xxhash
 
 from cuvee.engine import store
 from cuvee.engine.shuffle import gather, scatter
-from cuvee.errors import DataError
+from cuvee.errors import DataError, UsageError
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -50,3 +52,13 @@ def test_shuffle_gives_each_partition_its_rows_in_map_order(folder):
     for partition in range(6):
         want = [pair for table in tables for pair in zip(*table.to_pydict().values()) if pair[0] == partition]
         assert list(zip(*gather(urls, partition).to_pydict().values())) == want
+
+
+@pytest.mark.parametrize("url, message", [("s3://bucket/x", r"pip install 'cuvee\[s3\]'"), ("gs://bucket/x", r"pip install 'cuvee\[gcs\]'"),
+                                          ("nonsense://x", "nonsense://x: ")])
+def test_a_filesystem_that_is_not_installed_names_its_extra(url, message):
+    package = {"s3": "s3fs", "gs": "gcsfs"}.get(url.split("://")[0])
+    if package and importlib.util.find_spec(package):
+        pytest.skip(f"{package} is installed")
+    with pytest.raises(UsageError, match=message):
+        store.filesystem(url)

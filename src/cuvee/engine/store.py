@@ -17,14 +17,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from cuvee.errors import DataError
+from cuvee.errors import DataError, UsageError, missing_extra
 
 ROW_GROUP = 16_384  # rows a Parquet row group: about 32 MB of text at 2 kB a document
 
 
+EXTRAS = {"s3": "s3", "gs": "gcs", "gcs": "gcs", "hf": "hub"}  # protocol -> the extra that installs its filesystem
+
+
 def filesystem(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
     """The fsspec filesystem of `url` and the path inside it. Plain paths are local."""
-    return fsspec.core.url_to_fs(url)
+    try:
+        return fsspec.core.url_to_fs(url)
+    except ImportError:
+        protocol = url.split("://")[0]
+        raise missing_extra(f"the filesystem for {protocol}://", EXTRAS.get(protocol, protocol)) from None
+    except ValueError as error:
+        raise UsageError(f"{url}: {error}") from None
 
 
 def is_local(url: str) -> bool:
