@@ -65,11 +65,11 @@ def _embed(run: Run) -> None:
 
 
 def _topics(run: Run) -> None:
-    run.tables["topics"] = topics.run(run.work, run.recipe, run.documents, run.verdicts(), run.tables["embed"])
+    run.tables["topics"] = topics.run(run.work, run.recipe, run.tables["embed"])
 
 
 def _quality(run: Run) -> None:
-    run.tables["quality"] = quality.run(run.work, run.recipe, run.documents, run.verdicts(), run.tables["embed"], run.tables["topics"])
+    run.tables["quality"] = quality.run(run.work, run.recipe, run.tables["embed"], run.tables["topics"])
 
 
 def _tokenize(run: Run) -> None:

@@ -117,7 +117,8 @@ def _explain(path: str, lines: Mapping[tuple[str | int, ...], int], error: Any) 
         return f"{head}unknown key '{key}' (line {line}). {nearest(str(key), known)}"
     if error["type"] == "missing":
         return f"{head}'{key}' is missing (line {line})"
-    return f"{head}{key} = {error['input']!r} (line {line}): {error['msg']}"
+    shown = f"{key} = {error['input']!r} (line {line}): " if place else ""
+    return f"{head}{shown}{error['msg'].removeprefix('Value error, ')}"
 
 
 def _known_keys(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:

@@ -18,8 +18,8 @@ from tests.steps.small import VOCABULARY, begin, kinds, rows, vectors
 
 def run(tmp_path, documents=60, **config):
     work, recipe, table, embedded, said = vectors(tmp_path, documents, topics={"count": 2, "fine": 8}, quality=config)
-    judged = topics.run(work, recipe, table, [], embedded)
-    found = quality.run(work, recipe, table, [], embedded, judged)
+    judged = topics.run(work, recipe, embedded)
+    found = quality.run(work, recipe, embedded, judged)
     merged = [{**text, **topic, **row} for text, topic, row in zip(rows(table), rows(judged), rows(found), strict=True)]
     return table, merged, read_json(work.current()["quality"].file("domains.json")), said.getvalue()
 
@@ -111,7 +111,7 @@ def test_two_workers_write_the_same_bytes_as_one(tmp_path):
         folder.mkdir()
         work, recipe, documents, _ = begin(folder, 40, workers, topics={"count": 3}, quality={"target": ["b"], "bands": 2})
         embedded = embed.run(work, recipe, documents, [])
-        quality.run(work, recipe, documents, [], embedded, topics.run(work, recipe, documents, [], embedded))
+        quality.run(work, recipe, embedded, topics.run(work, recipe, embedded))
         work.engine.close()
         files = [path for path in Path(recipe.work).rglob("*") if path.is_file() and path.name not in ("timings.json", "inputs.json")]
         return {str(path.relative_to(recipe.work)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

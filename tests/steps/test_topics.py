@@ -14,7 +14,7 @@ from tests.steps.small import VOCABULARY, begin, kinds, rows, vectors
 
 def run(tmp_path, documents=60, **sections):
     work, recipe, table, embedded, said = vectors(tmp_path, documents, **sections)
-    found = topics.run(work, recipe, table, [], embedded)
+    found = topics.run(work, recipe, embedded)
     return table, rows(found), read_json(work.current()["topics"].file("topics.json"))["topics"], said.getvalue()
 
 
@@ -49,7 +49,7 @@ def test_a_zero_vector_is_in_no_fine_cluster_and_in_topic_0(tmp_path):
     more = Recipe(work=recipe.work, embed=recipe.embed, topics={"count": 3}, sources=[
         *recipe.sources, {"name": "c", "path": str(tmp_path / "c.jsonl"), "license": "MIT"}])
     documents = ingest.run(work, more)
-    found = topics.run(work, more, documents, [], embed.run(work, more, documents, []))
+    found = topics.run(work, more, embed.run(work, more, documents, []))
     zero, code = [row for row in rows(found) if row["shard"].startswith("c/")]
     assert (zero["fine"], zero["topic"], zero["similarity"]) == (-1, 0, 0)
     assert code["fine"] >= 0 and code["topic"] > 0 and code["similarity"] > 0.3

@@ -32,8 +32,8 @@ DOMAINS = pa.schema([("topic", pa.int32()), ("band", pa.int32()), ("documents", 
                      ("low", pa.float32()), ("high", pa.float32())])
 
 
-def run(work: Work, recipe: Recipe, documents: Table, verdicts: Sequence[Table], vectors: Table, topics: Table) -> Table:
-    """record.QUALITY of every row of `topics`; vectors and topics have all that is read of documents and verdicts."""
+def run(work: Work, recipe: Recipe, vectors: Table, topics: Table) -> Table:
+    """record.QUALITY of every row of `topics`."""
     fitted = head.fit(work, recipe, vectors)
     reason = "neither quality.target nor quality.labels says what is good" if fitted is None else read_json(fitted.file("head.json"))["reason"]
     if reason is not None:

@@ -32,8 +32,8 @@ USES = ("numba", "numpy")
 MASS = pa.schema([("fine", pa.int32()), ("documents", pa.int64()), ("bytes", pa.int64())])
 
 
-def run(work: Work, recipe: Recipe, documents: Table, verdicts: Sequence[Table], vectors: Table) -> Table:
-    """record.TOPICS of every row of `vectors`, which has all that is read of documents and verdicts."""
+def run(work: Work, recipe: Recipe, vectors: Table) -> Table:
+    """record.TOPICS of every row of `vectors`."""
     digests = tuple(f"{source} {digest}" for source, digest in vectors.digests.items())
     centroids = _fit(work, recipe, vectors, digests)
     names = {shard.replace("/", "."): shard for shard in vectors.shards}
