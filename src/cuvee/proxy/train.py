@@ -13,7 +13,8 @@ from cuvee.proxy.model import ProxyConfig, init, loss
 CPU_TOKENS = 256  # tokens whose gradient is taken at once on a CPU: 1.2x the speed of a whole batch (docs/log.md)
 WARM_UP = 0.05  # of the steps
 CLIP = 1.0  # largest norm of a gradient
-DECAY = 0.1  # of the matrices, times the learning rate, per step
+DECAY = 0.1  # of each weight, times its learning rate, per step
+EDGE_RATE = 0.1  # peak learning rate of embedding and head at every width; at the layers' rate a proxy learns far less
 
 
 class Trained(NamedTuple):
@@ -32,13 +33,17 @@ def train(config: ProxyConfig, rows: np.ndarray, seed: int) -> Trained:
     losses = []
     for i in range(steps):
         batch = rows[i * config.batch : (i + 1) * config.batch].astype(np.int32)
-        params, state, value = step(params, state, batch, config.rate * schedule(i, steps))
+        params, state, value = step(params, state, batch, schedule(i, steps))
         losses.append(value)
-    losses = np.array(jax.device_get(losses))
+    return Trained(params, finite(np.array(jax.device_get(losses)), seed, config))
+
+
+def finite(losses: np.ndarray, seed: int, config: ProxyConfig) -> np.ndarray:
+    """The losses of a run, or an error: a run that diverged has no score."""
     if (bad := np.flatnonzero(~np.isfinite(losses))).size:
-        raise FloatingPointError(f"the loss is {losses[bad[0]]} at step {bad[0]} of {steps} (seed {seed}, {config}): "
-                                 "this run has no score. Check the rows it read, or lower the learning rate.")
-    return Trained(params, losses)
+        raise FloatingPointError(f"the loss is {losses[bad[0]]} at step {bad[0]} of {losses.size} (seed {seed}, {config}): "
+                                 "this run has no score. Check the rows it read, or take another depth or batch.")
+    return losses
 
 
 def schedule(step: int, steps: int) -> float:
@@ -57,7 +62,7 @@ def _steps(config: ProxyConfig, rows: np.ndarray) -> int:
 
 @cache
 def _compiled(config: ProxyConfig, backend: str):
-    """`begin(key) -> params, state` and `step(params, state, batch, rate) -> params, state, loss`, compiled once."""
+    """`begin(key) -> params, state` and `step(params, state, batch, share) -> params, state, loss`, compiled once."""
     optimizer = optax.chain(optax.clip_by_global_norm(CLIP), optax.scale_by_adam(b1=0.9, b2=0.95, eps=1e-10),
                             optax.add_decayed_weights(DECAY))
 
@@ -65,10 +70,12 @@ def _compiled(config: ProxyConfig, backend: str):
         params = init(key, config)
         return params, optimizer.init(params)
 
-    def step(params, state, batch, rate):
+    def step(params, state, batch, share):
         value, gradient = _gradient(params, batch.reshape(_pieces(config, backend), -1, config.seq_len + 1))
         updates, state = optimizer.update(gradient, state, params)
-        return jax.tree.map(lambda p, u: p - rate * u, params, updates), state, value
+        rates = {"embed": EDGE_RATE, "layers": config.rate, "head": EDGE_RATE}
+        return {part: jax.tree.map(lambda p, u, rate=rate: p - share * rate * u, params[part], updates[part])
+                for part, rate in rates.items()}, state, value
 
     return jax.jit(begin), jax.jit(step, donate_argnums=(0, 1))
 
