@@ -5,55 +5,37 @@ A file is a source of its own, named by its place among the sorted base names, s
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cuvee.config import Decontaminate, Dedup, Eval, Ingest, Recipe, Source
+from cuvee.engine.progress import Progress, removal
 from cuvee.engine.run import Engine, Work
-from cuvee.engine.progress import Progress
-from cuvee.engine.shard import Table
+from cuvee.engine.shard import Folder, Table
 from cuvee.engine.step import Counts, Job, Task, package_version
-from cuvee.engine.store import Output, create, exists, is_local, join, open_arrow, read_bytes, read_json, read_table, sink, write_bytes, write_json, write_table
-from cuvee.errors import UsageError
-from cuvee.steps import dedup as dedup_step
+from cuvee.engine.store import create, exists, is_local, join, read_json, read_table, sink, write_bytes, write_json, write_table
+from cuvee.errors import DataError, UsageError
+from cuvee.report import pick, standalone_page
+from cuvee.report.facts import Example
 from cuvee.steps import decontaminate as decontaminate_step
+from cuvee.steps import dedup as dedup_step
 from cuvee.steps import ingest
-from cuvee.steps.documents import Shard, shards
-from cuvee.steps.inputs import expand, input_file, sha256
-from cuvee.steps.kept import write_kept
+from cuvee.steps.documents import shards
+from cuvee.steps.inputs import Identities, check_columns, expand, input_file, sha256, template_fields
+from cuvee.steps.outputs import DECONTAMINATE_FILE, DEDUP_FILE, File, Origins, Rows, decontaminate_rows, dedup_rows, export_file
 
 ANY_LENGTH = 2**62  # a standalone command reads texts of any length
+PACKAGES = ("cuvee", "pyarrow", "numpy", "numba", "unicode")  # whose versions shape the outputs
 
-DEDUP_FILE = pa.schema([
-    ("file", pa.string()), ("row", pa.int64()), ("source_id", pa.string()), ("id", pa.string()), ("keep", pa.bool_()),
-    ("kind", pa.string()), ("kept_by", pa.string()), ("kept_by_file", pa.string()), ("kept_by_row", pa.int64()),
-    ("similarity", pa.float64()), ("copies", pa.int64())])
-
-DECONTAMINATE_FILE = pa.schema([
-    ("file", pa.string()), ("row", pa.int64()), ("source_id", pa.string()), ("id", pa.string()), ("keep", pa.bool_()),
-    ("hits", pa.int64()), ("fraction", pa.float64()), ("items", pa.list_(pa.string())), ("first_start", pa.int64()),
-    ("first_end", pa.int64())])
-
-
-@dataclass(frozen=True)
-class File:
-    """An input file: its base name, and the source that it is in the work folder."""
-
-    url: str
-    name: str
-    kind: str
-    source: str
-    sha256: str
+Judge = Callable[[Work, Table], tuple[Table, list[Example]]]  # documents -> verdicts, and some of them to show
 
 
 @dataclass(frozen=True)
@@ -68,71 +50,94 @@ class Call:
     progress: Progress
 
 
+@dataclass(frozen=True)
+class Command:
+    """A command's name, which is its table's too, and how a shard gives rows of that table."""
+
+    name: str
+    schema: pa.Schema
+    rows: Rows
+
+
 def dedup(call: Call, config: Dedup, priority: Sequence[str]) -> Counts:
     """Deduplicate files. priority: files that win a duplicate, the first most."""
-    files = _files(call.files)
+    files = _files(call)
     ranks = _priorities(files, priority)
-    settings = {"dedup": config.identity(), "priority": ranks}
     recipe = _recipe(call, files, {"dedup": config}, ranks)
 
-    def judge(work: Work, documents: Table) -> Table:
-        return dedup_step.run(work, recipe, documents, (), ())
+    def judge(work: Work, documents: Table) -> tuple[Table, list[Example]]:
+        verdict = dedup_step.run(work, recipe, documents, (), ())
+        return verdict, pick.duplicates(verdict, documents)[0]
 
-    return _run("dedup", call, files, recipe, settings, judge, dedup_rows, DEDUP_FILE)
+    settings = {"dedup": config.identity(), "priority": ranks}
+    return _run(Command("dedup", DEDUP_FILE, dedup_rows), call, files, recipe, settings, judge)
 
 
 def decontaminate(call: Call, config: Decontaminate, evals: Sequence[str], fields: Sequence[str] | None) -> Counts:
     """Remove from files the documents that hold evaluation items of the files `evals`."""
-    files = _files(call.files)
-    both = sorted({os.path.realpath(path) for path in evals} & {os.path.realpath(file.url) for file in files})
+    files = _files(call)
+    named = _named(evals, "--evals")
+    both = sorted({os.path.realpath(url) for url, _ in named} & {os.path.realpath(file.input.url) for file in files})
     if both:
         raise UsageError(f"{both[0]} is named both as input and as --evals. Name it once.")
-    found = [Eval(name=name, path=url, fields=fields) for url, name in _named(evals, "--evals")]
-    settings = {"decontaminate": config.identity(), "fields": fields, "evals": {each.name: sha256(each.path) for each in found}}
+    if config.rule == "cut" and template_fields(call.text) != [call.text]:
+        raise UsageError(f"--rule cut with --text '{call.text}': a span of several columns cannot be cut. Name one column, or use another rule.")
+    found = [Eval(name=name, path=url, fields=fields) for url, name in named]
     recipe = _recipe(call, files, {"decontaminate": config, "evals": found}, {})
 
-    def judge(work: Work, documents: Table) -> Table:
+    def judge(work: Work, documents: Table) -> tuple[Table, list[Example]]:
         verdict = decontaminate_step.run(work, recipe, documents)
-        _write_reports(call.out, work)
-        return verdict
+        _write_reports(call.out, work.current()["decontaminate.report"])
+        return verdict, pick.contaminated(verdict, documents, work.current()["decontaminate.features"].file("records.parquet"))
 
-    return _run("decontaminate", call, files, recipe, settings, judge, decontaminate_rows, DECONTAMINATE_FILE)
+    settings = {"decontaminate": config.identity(), "fields": fields, "evals": {name: sha256(url) for url, name in named}}
+    return _run(Command("decontaminate", DECONTAMINATE_FILE, decontaminate_rows), call, files, recipe, settings, judge)
 
 
-def _run(command: str, call: Call, files: Sequence[File], recipe: Recipe, settings: dict[str, Any],
-         judge: Callable[[Work, Table], Table], rows: Callable[..., pa.Table], schema: pa.Schema) -> Counts:
-    claim = {"command": command, "settings": {**settings, "text": call.text, "id": call.id},
-             "inputs": {file.name: file.sha256 for file in files},
-             "versions": {name: package_version(name) for name in ("cuvee", "pyarrow", "numpy", "numba", "unicode")}}
+def _run(command: Command, call: Call, files: Sequence[File], recipe: Recipe, settings: dict[str, Any], judge: Judge) -> Counts:
+    claim = {"command": command.name, "settings": {**settings, "text": call.text, "id": call.id},
+             "inputs": {file.input.name: file.input.identity for file in files},
+             "versions": {name: package_version(name) for name in PACKAGES}}
     if (done := _claimed(call.out, claim)) is not None:
         call.progress.say(f"{call.out}: done before")
         return done
-    work = Work(join(call.out, ".work"), call.engine, call.progress)
+    work = Work(recipe.work, call.engine, call.progress)
     with work.lock():
-        documents = ingest.run(work, recipe)
-        verdict = judge(work, documents)
-        parts = _export(call, files, documents, verdict, rows)
-        _concatenate(join(call.out, f"{command}.parquet"), parts, schema)
-        faults = _write_quarantine(call.out, work, files)
-    counts = _counts(parts, faults)
-    write_json(join(call.out, "manifest.json"), {**claim, "complete": True, "counts": counts})
-    shutil.rmtree(join(call.out, ".work"))
-    call.progress.removed(command, counts["read"], counts["kept"])
+        folders = ingest.read(work, recipe)
+        faults = _write_quarantine(call, files, folders)
+        documents = Table.of("documents", list(folders.values()))
+        verdict, examples = judge(work, documents)
+        origins = Origins({file.source: file.input.name for file in files}, documents.files)
+        parts = _export(command, call, files, origins, documents, verdict)
+        _concatenate(join(call.out, f"{command.name}.parquet"), [join(work.url, "rows", f"{file.source}.parquet") for file in files], command.schema)
+        counts = _counts(parts, faults)
+        warning = removal(command.name, counts["read"], counts["kept"])
+        shown = [_renamed(example, origins) for example in examples]
+        page = standalone_page(command.name, counts, claim["settings"], shown, [warning] if warning else [], parts)
+        write_bytes(join(call.out, "report.html"), page.encode())
+        write_json(join(call.out, "manifest.json"), {**claim, "complete": True, "counts": counts})
+    shutil.rmtree(work.url)
+    call.progress.removed(command.name, counts["read"], counts["kept"])
     return counts
 
 
-def _files(paths: Sequence[str]) -> list[File]:
+def _files(call: Call) -> list[File]:
     """Input files in the order given. Two of one base name, or a missing one, is a UsageError."""
-    named = _named(paths, "input")
+    if not is_local(call.out) or os.path.isfile(call.out):
+        raise UsageError(f"-o {call.out}: name a local folder")
+    named = _named(call.files, "input")
     order = {name: number for number, name in enumerate(sorted(name for _, name in named))}
-    files = []
-    for url, name in named:
-        kind = "parquet" if input_file(url, name, "auto", "").kind == "parquet" else "jsonl"
-        files.append(File(url, name, kind, f"f{order[name]:06d}", sha256(url)))
-    return files
+    known = Identities(_work(call))
+    found = [input_file(url, name, "auto", known.of(url)) for url, name in named]
+    return [File(each if each.kind == "parquet" else dataclasses.replace(each, kind="jsonl"), f"f{order[each.name]:06d}") for each in found]
+
+
+def _work(call: Call) -> str:
+    return join(call.out, ".work")
 
 
 def _named(paths: Sequence[str], where: str) -> list[tuple[str, str]]:
+    """(URL, base name) of files; two of one base name are a UsageError."""
     named = [(url, os.path.basename(url)) for path in paths for url, _ in expand(path, where)]
     names = [name for _, name in named]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -142,121 +147,90 @@ def _named(paths: Sequence[str], where: str) -> list[tuple[str, str]]:
 
 
 def _priorities(files: Sequence[File], priority: Sequence[str]) -> dict[str, int]:
-    """Base name -> priority: the named files have n, n-1, ... 1."""
-    known = {os.path.realpath(file.url): file.name for file in files} | {file.name: file.name for file in files}
-    ranks = {}
+    """Base name -> priority: n, n - 1, ... 1 for the named files."""
+    known = {os.path.realpath(file.input.url): file.input.name for file in files} | {file.input.name: file.input.name for file in files}
+    ranks: dict[str, int] = {}
     for number, path in enumerate(priority):
         name = known.get(os.path.realpath(path)) or known.get(path)
         if name is None:
-            raise UsageError(f"--priority {path}: not among the input files ({', '.join(file.name for file in files)[:200]})")
-        ranks[name] = len(priority) - number
+            raise UsageError(f"--priority {path}: not among the input files ({', '.join(file.input.name for file in files)[:200]})")
+        ranks.setdefault(name, len(priority) - number)
     return ranks
 
 
-def _recipe(call: Call, files: Sequence[File], sections: dict[str, Any], ranks: dict[str, int]) -> Recipe:
-    sources = [Source(name=file.source, path=file.url, kind=file.kind, text=call.text, id=call.id, license="NOASSERTION",
-                      priority=ranks.get(file.name, 0)) for file in files]
-    return Recipe(work=join(call.out, ".work"), sources=sources, ingest=Ingest(max_bytes=ANY_LENGTH), **sections)
+def _recipe(call: Call, files: Sequence[File], sections: dict[str, Any], ranks: Mapping[str, int]) -> Recipe:
+    """A recipe of these files; a Parquet file without a named column is a UsageError."""
+    sources = [Source(name=file.source, path=file.input.url, kind=file.input.kind, text=call.text, id=call.id, license="NOASSERTION",
+                      priority=ranks.get(file.input.name, 0)) for file in files]
+    for file, source in zip(files, sources):
+        if file.input.kind == "parquet":
+            check_columns(file.input, source)
+    return Recipe(work=_work(call), sources=sources, ingest=Ingest(max_bytes=ANY_LENGTH, meta=False), **sections)
 
 
 def _claimed(out: str, claim: dict[str, Any]) -> Counts | None:
     """Mark the folder as this call's. Counts where the same call ended before; an error where another call's results stand."""
     url = join(out, "manifest.json")
-    if not is_local(out):
-        raise UsageError(f"-o {out}: name a local folder")
-    if not exists(url):
-        if exists(join(out, "kept")):
-            raise UsageError(f"-o {out} holds a folder 'kept' that no manifest explains. Name another folder, or delete it.")
-        write_json(url, {**claim, "complete": False})
-        return None
-    known = read_json(url)
-    if {key: known.get(key) for key in claim} != orjson.loads(orjson.dumps(claim)):
+    known = _manifest(url) if exists(url) else {}
+    same = {key: known.get(key) for key in claim} == orjson.loads(orjson.dumps(claim))
+    if not same and (known.get("complete") or exists(join(out, "kept"))):
         raise UsageError(f"-o {out} holds the results of other inputs or settings. Name another folder, or delete it.")
-    return known["counts"] if known["complete"] else None
+    if known.get("complete"):
+        return known["counts"]
+    write_json(url, {**claim, "complete": False})
+    return None
 
 
-def _export(call: Call, files: Sequence[File], documents: Table, verdict: Table, rows: Callable[..., pa.Table]) -> list[Counts]:
+def _manifest(url: str) -> dict[str, Any]:
+    try:
+        known = read_json(url)
+    except ValueError:
+        known = None
+    if not isinstance(known, dict) or "command" not in known:
+        raise UsageError(f"{url} is there, and no command of Cuvee wrote it. Name another folder.")
+    return known
+
+
+def _export(command: Command, call: Call, files: Sequence[File], origins: Origins, documents: Table, verdict: Table) -> list[Counts]:
     """Write kept/NAME and the rows of the table of every file; counts in input order."""
-    names = {file.source: file.name for file in files}
-    jobs = [Job(call.out, Task(file.name, export_file, {
+    jobs = [Job(call.out, Task(file.input.name, export_file, {
         "file": file, "shards": [shard for shard in shards(documents, verdict) if shard.source == file.source],
-        "rows": rows, "names": names, "documents": dict(documents.files), "text": call.text})) for file in files]
-    results = {place: result["counts"] for place, result in call.engine.map(jobs)}
+        "rows": command.rows, "origins": origins, "text": call.text})) for file in files]
+    results: dict[int, Counts] = {}
+    with call.progress.step("kept", len(jobs), 0) as bar:
+        for place, result in call.engine.map(jobs):
+            results[place] = result["counts"]
+            bar.advance(result["counts"])
     return [results[place] for place in range(len(files))]
 
 
-def export_file(out: Output, file: File, shards: Sequence[Shard], rows: Callable[..., pa.Table], names: dict[str, str],
-                documents: dict[str, str], text: str) -> Counts:
-    table = pa.concat_tables([rows(shard, names, documents) for shard in shards])
-    edited = {row: new for shard in shards for row, new in _edited(shard).items()}
-    out.table(f".work/rows/{file.source}.parquet", table)
-    keep = table["row"].to_numpy()[table["keep"].to_numpy(zero_copy_only=False)]
-    write_kept(out, f"kept/{file.name}", file.url, file.kind, keep, edited, text)
-    kinds = {}
-    if "kind" in table.column_names:
-        kinds = {each["values"]: each["counts"] for each in pc.value_counts(table.filter(pc.invert(table["keep"]))["kind"]).to_pylist()}
-    return {"part": join(out.folder, f".work/rows/{file.source}.parquet"), "read": len(table), "kept": len(keep), "kinds": kinds}
-
-
-def _origin(documents_url: str) -> np.ndarray:
-    """Raw row number of every row of a documents shard."""
-    reader = open_arrow(documents_url.removesuffix(".parquet") + ".origin.arrow")
-    return reader.read_all()["row"].to_numpy()
-
-
-def _edited(shard: Shard) -> dict[int, str]:
-    """Raw row -> text after edits, for the rows that a verdict edits."""
-    verdict = read_table(shard.verdicts[-1])
-    if "edits" not in verdict.column_names or verdict["edits"].null_count == len(verdict):
-        return {}
-    changed = {row for row, edits in zip(verdict["row"].to_pylist(), verdict["edits"].to_pylist()) if edits}
-    texts = shard.read(("text",))
-    origin = _origin(shard.documents)
-    return {int(origin[row]): text for row, text in zip(texts["row"].to_pylist(), texts["text"].to_pylist()) if row in changed}
-
-
-def dedup_rows(shard: Shard, names: dict[str, str], documents: dict[str, str]) -> pa.Table:
-    """The dedup table of a shard in terms of files and raw rows."""
-    table = read_table(shard.verdicts[-1])
-    origins = functools.cache(lambda name: _origin(documents[name]))
-    keepers = zip(table["kept_by_source"].to_pylist(), table["kept_by_shard"].to_pylist(), table["kept_by_row"].to_pylist())
-    pairs = [(names[source], int(origins(f"{source}/{part}")[row])) if source is not None else (None, None)
-             for source, part, row in keepers]
-    row = pa.array(_origin(shard.documents)[table["row"].to_numpy()])
-    columns = [[names[shard.source]] * len(table), row, table["source_id"], table["id"], table["keep"], table["kind"], table["kept_by"],
-               [name for name, _ in pairs], pa.array([number for _, number in pairs], pa.int64()), table["similarity"], table["copies"]]
-    return pa.table(dict(zip(DEDUP_FILE.names, columns))).cast(DEDUP_FILE)
-
-
-def decontaminate_rows(shard: Shard, names: dict[str, str], documents: dict[str, str]) -> pa.Table:
-    table = read_table(shard.verdicts[-1])
-    own = read_table(shard.documents, ["source_id"])["source_id"].take(table["row"])
-    row = pa.array(_origin(shard.documents)[table["row"].to_numpy()])
-    table = table.append_column("file", pa.array([names[shard.source]] * len(table), pa.string()))
-    return table.set_column(0, "row", row).append_column("source_id", own).select(DECONTAMINATE_FILE.names).cast(DECONTAMINATE_FILE)
-
-
-def _write_reports(out: str, work: Work) -> None:
+def _write_reports(out: str, folder: Folder) -> None:
     """`evals.parquet` and `set_aside.parquet`: item by item, and what was set aside as boilerplate."""
-    folder = work.current()["decontaminate.report"]
     write_table(join(out, "evals.parquet"), read_table(folder.file("evals.parquet")).drop_columns(["eval"]))
     write_table(join(out, "set_aside.parquet"), read_table(folder.file("set_aside.parquet")))
 
 
-def _concatenate(url: str, parts: Sequence[Counts], schema: pa.Schema) -> None:
+def _concatenate(url: str, parts: Sequence[str], schema: pa.Schema) -> None:
     with create(url) as file, pq.ParquetWriter(sink(file), schema, compression="zstd") as writer:
         for part in parts:
-            writer.write_table(read_table(part["part"]))
+            writer.write_table(read_table(part))
 
 
-def _write_quarantine(out: str, work: Work, files: Sequence[File]) -> dict[str, int]:
-    """`quarantine.jsonl` of all files in input order; how many faults by reason."""
-    folders = work.current()
-    lines = [orjson.dumps({**fault, "file": file.name}) + b"\n" for file in files
-             for fault in ingest.quarantine(folders[f"ingest/{file.source}"])]
-    write_bytes(join(out, "quarantine.jsonl"), b"".join(lines))
-    reasons = [orjson.loads(line)["reason"] for line in lines]
-    return {reason: reasons.count(reason) for reason in sorted(set(reasons))}
+def _write_quarantine(call: Call, files: Sequence[File], folders: Mapping[str, Folder]) -> dict[str, int]:
+    """`quarantine.jsonl` of all files in input order, and what there is to say of it; how many faults by reason."""
+    for file in files:
+        if (fault := ingest.unreadable(folders[file.source])) is not None:
+            raise DataError(f"{file.input.url}: no row could be read. First: row {fault['row']}: {fault['reason']}: {fault['detail']}")
+        if not folders[file.source].counts["read"]:
+            call.progress.say(f"warning: {file.input.url} holds no row")
+    faults = [{**fault, "file": file.input.name} for file in files for fault in ingest.quarantine(folders[file.source])]
+    url = join(call.out, "quarantine.jsonl")
+    write_bytes(url, b"".join(orjson.dumps(fault) + b"\n" for fault in faults))
+    reasons = [fault["reason"] for fault in faults]
+    found = {reason: reasons.count(reason) for reason in sorted(set(reasons))}
+    if found:
+        call.progress.say(f"{len(faults):,} rows quarantined ({', '.join(f'{count:,} {reason}' for reason, count in found.items())}); see {url}")
+    return found
 
 
 def _counts(parts: Sequence[Counts], faults: dict[str, int]) -> Counts:
@@ -264,3 +238,13 @@ def _counts(parts: Sequence[Counts], faults: dict[str, int]) -> Counts:
     kinds = sorted({kind for part in parts for kind in part["kinds"]})
     return {"read": read, "kept": kept, "removed": read - kept, "quarantined": sum(faults.values()), "reasons": faults,
             "kinds": {kind: sum(part["kinds"].get(kind, 0) for part in parts) for kind in kinds}}
+
+
+def _renamed(example: Example, origins: Origins) -> Example:
+    """The example with `file:row` where it names a row of a documents shard."""
+    changed = {}
+    for key in ("removed_name", "kept_name"):
+        shard, _, row = example[key].rpartition(":")
+        if shard in origins.documents:
+            changed[key] = f"{origins.names[shard.split('/')[0]]}:{origins.rows(shard)[int(row)]}"
+    return {**example, **changed}

@@ -88,7 +88,7 @@ def test_a_cut_stream_gives_what_stands_before_the_cut(tmp_path, kind):
 
 
 @pytest.mark.parametrize("data, message", [
-    (b'{"body": "x"}\n', "no row of 1 files could be read.*column 'text' is missing; columns here: body"),
+    (b'{"body": "x"}\n', "no row could be read.*column 'text' is missing; columns here: body"),
     (gzip.compress(PLAIN)[:12], "truncated"), (b"PAR1 and no more", "corrupt: Parquet")])
 def test_a_source_of_which_nothing_can_be_read_is_an_error(tmp_path, data, message):
     with pytest.raises(DataError, match=message):

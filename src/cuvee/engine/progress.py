@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-
 REMOVED_MOST = 0.6  # of the rows that a step reads
 
 
@@ -25,8 +24,8 @@ class Progress:
 
     def removed(self, step: str, read: int, kept: int) -> None:
         """Say loudly when a step removes nothing, or more than REMOVED_MOST."""
-        if read and (kept == read or read - kept > REMOVED_MOST * read):
-            self.say(f"WARNING: {step} removed {read - kept:,} of {read:,} rows ({1 - kept / read:.1%}). Is that what you expect?")
+        if warning := removal(step, read, kept):
+            self.say(f"WARNING: {warning}")
 
     @contextlib.contextmanager
     def step(self, name: str, total: int, done: int) -> Iterator[_Bar]:
@@ -40,6 +39,13 @@ class Progress:
         else:
             yield bar
         self.say(bar.line())
+
+
+def removal(step: str, read: int, kept: int) -> str | None:
+    """What is to be said where a step removes nothing, or more than REMOVED_MOST."""
+    if read and (kept == read or read - kept > REMOVED_MOST * read):
+        return f"{step} removed {read - kept:,} of {read:,} rows ({1 - kept / read:.1%}). Is that what you expect?"
+    return None
 
 
 class _Bar:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
+from fsspec.implementations.local import LocalFileSystem
 
 from cuvee.errors import DataError, UsageError, missing_extra
 
@@ -37,7 +38,7 @@ def filesystem(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
 
 
 def is_local(url: str) -> bool:
-    return isinstance(filesystem(url)[0], fsspec.implementations.local.LocalFileSystem)
+    return isinstance(filesystem(url)[0], LocalFileSystem)
 
 
 def join(url: str, *parts: str) -> str:

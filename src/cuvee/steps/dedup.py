@@ -1,7 +1,8 @@
 """Deduplicate: sign every document, find pairs that are alike, decide who stays.
 
-`dedup.sign` is done per source; candidates.py finds the pairs among all of them; keepers.py decides. Signing and pairs
-see every row that `signed` verdicts keep, so that a new evaluation, threshold or priority re-runs the decision alone.
+`dedup.sign` is done per source; sequences.py, candidates.py and edges.py find what is alike among all of them; keepers.py
+decides. All but the decision see every row that `signed` verdicts keep, so that a new evaluation, threshold or priority
+re-runs the decision alone.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from cuvee.config import Recipe
 from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder, Table
 from cuvee.engine.step import Counts, Step, Task
-from cuvee.engine.store import Output, read_table
+from cuvee.engine.store import Output, open_arrow, read_table
 from cuvee.kernels.minhash import sign
+from cuvee.kernels.shingles import WIDTH
 from cuvee.kernels.text import NFC
 from cuvee.record import DEDUP, SIGN
-from cuvee.steps import candidates, keepers
+from cuvee.steps import candidates, edges, keepers, sequences
 from cuvee.steps.documents import Shard, identity, shards
+from cuvee.steps.rows import Rows
 
 VERSION = 1
 
@@ -30,14 +33,15 @@ def run(work: Work, recipe: Recipe, documents: Table, signed: Sequence[Table], j
     """signed: verdicts that say which rows are signed and paired; judged: verdicts that say which of these take part."""
     folders = sign_sources(work, recipe, documents, signed)
     signatures = Table.of("dedup.sign", folders)
-    rows = keepers.Rows.of(signatures, folders)
-    groups, edges = candidates.run(work, recipe.dedup, rows, documents, signed, signatures)
-    decided = keepers.run(work, recipe, rows, signatures, judged, groups, edges)
-    step = Step("dedup", VERSION, {}, (decided.fingerprint,))
-    tasks = [Task(shard, decision_shard, {
-        "name": shard, "first": first, "signed": url, "judged": tuple(table.files[shard] for table in judged),
-        "decided": decided.file("decided.parquet")}) for shard, first, url in zip(rows.shards, rows.firsts, rows.urls)]
-    return Table.of("dedup", [work.do(step, tasks)])
+    rows = Rows.of(signatures, folders)
+    groups = sequences.collapse(work, rows, signatures)
+    pairs = candidates.run(work, recipe.dedup, rows, signatures, groups)
+    found = edges.run(work, recipe.dedup, rows, documents, signed, pairs)
+    decided = keepers.run(work, recipe, rows, signatures, judged, groups, found)
+    args = {"decided": decided.file("decided.arrow"), "longest": recipe.dedup.max_shingles + WIDTH - 1, "allowed": keepers.allowed(recipe)}
+    return Table.of("dedup", [work.do(Step("dedup", VERSION, {}, (decided.fingerprint,)), [
+        Task(shard, decision_shard, {"name": shard, "number": number, "signed": url, "judged": tuple(table.files[shard] for table in judged),
+                                     **args}) for number, (shard, url) in enumerate(zip(rows.shards, rows.urls))])])
 
 
 def sign_sources(work: Work, recipe: Recipe, documents: Table, signed: Sequence[Table]) -> list[Folder]:
@@ -59,28 +63,37 @@ def sign_shard(out: Output, shard: Shard) -> Counts:
     return {"read": len(documents), "bytes": pc.sum(sizes).as_py() or 0}
 
 
-def decision_shard(out: Output, name: str, first: int, signed: str, judged: Sequence[str], decided: str) -> Counts:
+def decision_shard(out: Output, name: str, number: int, signed: str, judged: Sequence[str], decided: str, longest: int,
+                   allowed: frozenset[str] | None) -> Counts:
     """The dedup table of one shard: what was decided for its rows, and `unique` for those that nothing resembles."""
     rows = read_table(signed)
-    found = keepers.decisions(decided, first, len(rows))
+    found = pa.Table.from_batches([open_arrow(decided).get_batch(number)])
     at = np.full(len(rows), -1)
-    at[found["document"].to_numpy() - first] = np.arange(len(found))
-    decision = found.take(pa.array(at, mask=at < 0))
-    table = pa.table(_columns(name, rows, decision), schema=DEDUP).filter(pa.array(keepers.eligible(rows, judged, name)))
+    at[found["place"].to_numpy()] = np.arange(len(found))
+    table = _table(name, rows, found.take(pa.array(at, mask=at < 0)), longest, allowed)
+    table = table.filter(pa.array(keepers.eligible(rows, judged, name)))
     out.table(f"{name}.parquet", table)
     kinds = {each["values"]: each["counts"] for each in pc.value_counts(table["kind"]).to_pylist()}
     return {"read": len(table), "kept": pc.sum(table["keep"]).as_py() or 0, "kinds": dict(sorted(kinds.items()))}
 
 
-def _columns(name: str, rows: pa.Table, decision: pa.Table) -> list[pa.Array]:
-    """Columns of record.DEDUP; `decision` has a row of nulls where nothing was decided."""
-    source, part = name.split("/", 1)
-    count = len(rows)
-    own_license = pa.array([[each] for each in rows["license"].to_pylist()], DEDUP.field("licenses").type)
-    own_source = pa.array([[source]] * count, DEDUP.field("sources").type)
-    decided = decision["keep"].is_valid()
-    return [pa.array([source] * count, pa.string()), pa.array([part] * count, pa.string()), rows["row"], rows["id"], rows["source_id"],
-            pc.fill_null(decision["keep"], True), pc.fill_null(decision["kind"], "unique"),
-            *(decision[column] for column in ("kept_by", "kept_by_source", "kept_by_shard", "kept_by_row", "similarity")),
-            pc.if_else(decided, decision["copies"], 1), pc.if_else(decided, decision["licenses"], own_license),
-            pc.if_else(decided, decision["sources"], own_source)]
+def _table(name: str, rows: pa.Table, decision: pa.Table, longest: int, allowed: frozenset[str] | None) -> pa.Table:
+    """record.DEDUP; `decision` has a row of nulls where nothing was decided: such a document stands for itself alone."""
+    source, part = (pa.repeat(text, len(rows)) for text in name.split("/", 1))
+    alone = decision["keep"].is_null()
+    conflict = pc.and_(alone, pc.invert(pc.is_in(rows["license"], pa.array(sorted(allowed), pa.string())))) if allowed is not None else pa.repeat(False, len(rows))
+    keep = pc.and_(pc.fill_null(decision["keep"], True), pc.invert(conflict))
+    kind = pc.if_else(conflict, "license_conflict", pc.fill_null(decision["kind"], "unique"))
+    long = pc.and_(pc.equal(kind, "unique"), pc.greater(rows["tokens"], longest))
+    stands = pc.and_(alone, keep)
+    return pa.table([
+        source, part, rows["row"], rows["id"], rows["source_id"], keep, pc.if_else(long, "not_candidate", kind),
+        *(decision[column] for column in ("kept_by", "kept_by_source", "kept_by_shard", "kept_by_row", "similarity")),
+        pc.if_else(stands, 1, decision["copies"]), *(pc.if_else(stands, _single(own), decision[column])
+                                                     for column, own in (("licenses", rows["license"]), ("sources", source)))], schema=DEDUP)
+
+
+def _single(values: pa.Array | pa.ChunkedArray) -> pa.ListArray:
+    """Each value as a list of one."""
+    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return pa.ListArray.from_arrays(pa.array(np.arange(len(values) + 1), pa.int32()), values)

@@ -44,7 +44,15 @@ class Piece:
 
 
 def run(work: Work, recipe: Recipe, sample: float | None = None) -> Table:
-    """Documents of every source. sample: share of ids to keep, at least SAMPLE_ROWS a source; None for all."""
+    """Documents of every source, as `read`; says what was not read. A source of which no row can be read is an error."""
+    folders = read(work, recipe, sample)
+    for name, folder in folders.items():
+        _say(work, name, folder)
+    return Table.of("documents", list(folders.values()))
+
+
+def read(work: Work, recipe: Recipe, sample: float | None = None) -> dict[str, Folder]:
+    """Documents by source. sample: share of ids to keep, at least SAMPLE_ROWS a source; None for all."""
     found = {source.name: inputs_of(work, source) for source in recipe.sources}
     shares = dict.fromkeys(found, sample)
     folders = _ingest(work, recipe, found, shares)
@@ -53,9 +61,7 @@ def run(work: Work, recipe: Recipe, sample: float | None = None) -> Table:
         for name in small:
             shares[name] = min(1.0, max(1.2 * SAMPLE_ROWS / max(folders[name].counts["read"], 1), 1.5 * shares[name]))
         folders = _ingest(work, recipe, found, shares)
-    for source in recipe.sources:
-        _check(work, source, found[source.name], folders[source.name])
-    return Table.of("documents", list(folders.values()))
+    return folders
 
 
 def _ingest(work: Work, recipe: Recipe, found: Mapping[str, Sequence[Input]],
@@ -143,7 +149,7 @@ def ingest_pieces(out: Output, name: str, pieces: Sequence[Piece], source: Sourc
     for piece in pieces:
         for batch in _batches(piece):
             _stop_at_a_broken_file(batch, config)
-            shelf.take(_documents(batch, source, config.max_bytes, piece.input.name), batch.blank, piece.input.name)
+            shelf.take(_documents(batch, source, config, piece.input.name), batch.blank, piece.input.name)
     return shelf.finish()
 
 
@@ -191,47 +197,42 @@ class _Documents:
     """Columns of a batch of documents, the raw rows they came from, and the faults found on the way."""
 
     rows: list[int] = field(default_factory=list)
-    text: list[str] = field(default_factory=list)
-    license: list[str] = field(default_factory=list)
-    url: list[str | None] = field(default_factory=list)
-    source_id: list[str | None] = field(default_factory=list)
-    meta: list[str | None] = field(default_factory=list)
+    columns: dict[str, Any] = field(default_factory=dict)
     faults: list[raw.Fault] = field(default_factory=list)
     bytes: int = 0
 
 
-def _documents(batch: raw.Batch, source: Source, max_bytes: int, file: str) -> _Documents:
+def _documents(batch: raw.Batch, source: Source, config: Ingest, file: str) -> _Documents:
     fields = template_fields(source.text)
-    found = _Documents(faults=list(batch.faults))
+    texts, records, found = [], [], _Documents(faults=list(batch.faults))
     for row, record in zip(batch.rows, batch.records):
         text = _text(record, source.text, fields)
-        fault, size = _fault(text, max_bytes)
+        fault, size = _fault(text, config.max_bytes)
         if fault is not None:
             found.faults.append(raw.Fault(file, row, *fault))
             continue
         found.rows.append(row)
-        found.text.append(text)
+        texts.append(text)
+        records.append(record)
         found.bytes += size
-        _describe(found, record, source, fields, file, row)
+    found.columns = {"text": texts, "license": _licenses(records, source, file, found.rows), **_described(records, source, fields, config)}
     return found
 
 
 def _text(record: dict[str, Any], template: str, fields: Sequence[str]) -> str | tuple[str, str]:
     """The text of a row, or (reason, detail). A template needs each of its columns to be a string."""
-    bad = next((name for name in fields if not isinstance(record.get(name), str)), None)
-    if bad is not None:
-        kind = "is missing" if bad not in record else f"is {type(record[bad]).__name__}, not a string"
-        return "no_text", f"column '{bad}' {kind}; columns here: {', '.join(map(str, record))[:200]}"
-    if fields == [template]:
-        return record[template]
-    return template.format_map({name: record[name] for name in fields})
+    for name in fields:
+        if not isinstance(record.get(name), str):
+            kind = "is missing" if name not in record else f"is {type(record[name]).__name__}, not a string"
+            return "no_text", f"column '{name}' {kind}; columns here: {', '.join(map(str, record))[:200]}"
+    return record[template] if fields == [template] else template.format_map({name: record[name] for name in fields})
 
 
 def _fault(text: str | tuple[str, str], max_bytes: int) -> tuple[tuple[str, str] | None, int]:
     if isinstance(text, tuple):
         return text, 0
     try:
-        size = len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as error:
         return ("lone_surrogate", f"character {error.start} is a lone surrogate, U+{ord(text[error.start]):04X}"), 0
     if size > max_bytes:
@@ -239,27 +240,31 @@ def _fault(text: str | tuple[str, str], max_bytes: int) -> tuple[tuple[str, str]
     return None, size
 
 
-def _describe(found: _Documents, record: dict[str, Any], source: Source, fields: Sequence[str], file: str, row: int) -> None:
+def _licenses(records: Sequence[dict[str, Any]], source: Source, file: str, rows: Sequence[int]) -> list[str]:
+    if source.license_column is None:
+        return [source.license or "NOASSERTION"] * len(records)
+    found = [record.get(source.license_column) for record in records]
+    bad = next((place for place, value in enumerate(found) if not isinstance(value, str) or not value.strip()), None)
+    if bad is not None:
+        raise DataError(f"source {source.name}, {file}, row {rows[bad]}: no licence in column '{source.license_column}'. "
+                        "Fill it in the data, or give the source one `license`.")
+    return found
+
+
+def _described(records: Sequence[dict[str, Any]], source: Source, fields: Sequence[str], config: Ingest) -> dict[str, list[str | None]]:
+    """Address, own id, and every other column, of each record."""
     id_column, url_column = source.id or "id", source.url or "url"
-    used = {*fields, id_column, url_column}
-    license_id = source.license
-    if source.license_column is not None:
-        used.add(source.license_column)
-        license_id = record.get(source.license_column)
-        if not isinstance(license_id, str) or not license_id.strip():
-            raise DataError(f"source {source.name}, {file}, row {row}: no licence in column '{source.license_column}'. "
-                            "Fill it in the data, or give the source one `license`.")
-    found.license.append(license_id or "NOASSERTION")
-    found.url.append(_string(record.get(url_column)))
-    found.source_id.append(_string(record.get(id_column)))
-    rest = {str(key): value for key, value in record.items() if key not in used}
-    found.meta.append(_json(rest) if rest else None)
+    used = {*fields, id_column, url_column, source.license_column}
+    rest = ({str(key): value for key, value in record.items() if key not in used} for record in records)
+    return {"url": [_string(record.get(url_column)) for record in records], "source_id": [_string(record.get(id_column)) for record in records],
+            "meta": [_json(each) if each else None for each in rest] if config.meta else [None] * len(records)}
 
 
 def _string(value: Any) -> str | None:
     if value is None:
         return None
-    return (value if isinstance(value, str) else _json(value)).encode(errors="replace").decode()
+    text = value if isinstance(value, str) else _json(value)
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _json(value: Any) -> str:
@@ -300,7 +305,7 @@ class _Shelf:
             self.write()
 
     def write(self) -> None:
-        part = f"{self.name}-{self.number:03d}"
+        part = f"{self.name}-{self.number:05d}"
         documents = pa.concat_tables([DOCUMENTS.empty_table(), *self.documents]).combine_chunks()
         origins = pa.concat_tables([ORIGIN.empty_table(), *self.origins]).combine_chunks()
         self.out.table(f"{part}.parquet", documents)
@@ -319,24 +324,29 @@ class _Shelf:
 
 
 def _tables(found: _Documents, source: str, file: str) -> tuple[pa.Table, pa.Table]:
-    text = pa.array(found.text, pa.large_string())
-    columns = [text_ids(text), text, [source] * len(text), found.license, found.url, found.source_id, found.meta]
-    documents = pa.table([pa.array(column, kind) for column, kind in zip(columns, DOCUMENTS.types)], schema=DOCUMENTS)
-    return documents, pa.table([[file] * len(text), pa.array(found.rows, pa.int64())], schema=ORIGIN)
+    text = pa.array(found.columns["text"], pa.large_string())
+    columns = {**found.columns, "id": text_ids(text), "text": text, "source": pa.repeat(source, len(text))}
+    documents = pa.table([pa.array(columns[each.name], each.type) for each in DOCUMENTS], schema=DOCUMENTS)
+    return documents, pa.table([pa.repeat(file, len(text)), pa.array(found.rows, pa.int64())], schema=ORIGIN)
 
 
-def _check(work: Work, source: Source, files: Sequence[Input], folder: Folder) -> None:
-    """Say what was not read; a source of which nothing could be read is an error."""
+def _say(work: Work, source: str, folder: Folder) -> None:
+    """What was not read; a source of which nothing could be read is an error."""
     counts = folder.counts
-    if counts["read"] == 0 and any(file.size for file in files) and counts["quarantined"]:
-        fault = first_fault(folder)
-        raise DataError(f"source {source.name}: no row of {len(files)} files could be read. First: {fault['file']}, row "
-                        f"{fault['row']}: {fault['reason']}: {fault['detail']}")
+    if (fault := unreadable(folder)) is not None:
+        raise DataError(f"source {source}: no row could be read. First: {fault['file']}, row {fault['row']}: {fault['reason']}: "
+                        f"{fault['detail']}")
     if counts["quarantined"]:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts["reasons"].items())
-        work.progress.say(f"source {source.name}: {counts['quarantined']:,} rows quarantined ({reasons}); see {folder.url}/*.quarantine.jsonl")
+        work.progress.say(f"source {source}: {counts['quarantined']:,} rows quarantined ({reasons}); see {folder.url}/*.quarantine.jsonl")
     if counts["read"] == 0:
-        work.progress.say(f"warning: source {source.name} is empty: {len(files)} files hold no row")
+        work.progress.say(f"warning: source {source} is empty: its files hold no row")
+
+
+def unreadable(folder: Folder) -> dict[str, Any] | None:
+    """The first fault of a source of which no row could be read; None where some could, or where there is none."""
+    counts = folder.counts
+    return next(quarantine(folder)) if counts["quarantined"] and not counts["read"] else None
 
 
 def quarantine(folder: Folder) -> Iterator[dict[str, Any]]:
@@ -344,7 +354,3 @@ def quarantine(folder: Folder) -> Iterator[dict[str, Any]]:
     for name in folder.files:
         if name.endswith(".quarantine.jsonl"):
             yield from (orjson.loads(line) for line in read_bytes(folder.file(name)).splitlines())
-
-
-def first_fault(folder: Folder) -> dict[str, Any]:
-    return next(quarantine(folder))

@@ -35,12 +35,12 @@ class Input:
 
 def inputs_of(work: Work, source: Source) -> list[Input]:
     """Every file of a source in path order. No file, or a Parquet file without a named column, is a UsageError."""
-    known = _Identities(work)
+    known = Identities(work.url)
     found = [input_file(url, name, source.kind, known.of(url)) for url, name in expand(source.path, f"source {source.name}")]
     known.save()
     for file in found:
         if file.kind == "parquet":
-            _check_columns(file, source)
+            check_columns(file, source)
     return found
 
 
@@ -53,7 +53,7 @@ def expand(path: str | Sequence[str], where: str) -> list[tuple[str, str]]:
 
 def _expand_one(path: str, where: str) -> list[tuple[str, str]]:
     fs, inside = filesystem(path)
-    if any(mark in inside for mark in "*?["):
+    if any(mark in inside for mark in "*?[") and not fs.exists(inside):  # a file may bear such a mark in its name
         matches = [match for match in fs.glob(inside) if fs.isfile(match)]
         if not matches:
             raise UsageError(f"{where}: no file matches {path}")
@@ -89,7 +89,8 @@ def _kind(kind: str, name: str, head: bytes) -> str:
     return "text" if stem.endswith(TEXT_NAMES) else "jsonl"
 
 
-def _check_columns(file: Input, source: Source) -> None:
+def check_columns(file: Input, source: Source) -> None:
+    """A Parquet file without a column that the source names is a UsageError."""
     try:
         with open_input(file.url) as opened:
             columns = pq.read_schema(opened).names
@@ -98,7 +99,7 @@ def _check_columns(file: Input, source: Source) -> None:
     wanted = [*template_fields(source.text), *filter(None, (source.license_column, source.id, source.url))]
     missing = [name for name in wanted if name not in columns]
     if missing:
-        raise UsageError(f"source {source.name}, {file.name}: no column '{missing[0]}'. Columns: {', '.join(columns)}")
+        raise UsageError(f"{file.url}: no column '{missing[0]}'. Columns: {', '.join(columns)}")
 
 
 def template_fields(text: str) -> list[str]:
@@ -110,11 +111,11 @@ def template_fields(text: str) -> list[str]:
     return list(dict.fromkeys(fields)) or [text]
 
 
-class _Identities:
+class Identities:
     """Identity of raw files by content: sha256 of local ones, cached by path, size and mtime; elsewhere what the store says."""
 
-    def __init__(self, work: Work) -> None:
-        self.url = join(work.url, "inputs.json")
+    def __init__(self, work: str) -> None:
+        self.url = join(work, "inputs.json")
         self.known: dict[str, list[str | int]] = read_json(self.url) if exists(self.url) else {}
         self.new = False
 

@@ -34,19 +34,28 @@ def write_kept(out: Output, name: str, url: str, kind: str, keep: np.ndarray, ed
 
 
 def _write_jsonl(file: Any, name: str, url: str, keep: np.ndarray, edited: Texts, text: str) -> None:
+    with open_input(url) as opened, _compressed(file, name) as target:
+        held: list[bytes] = []
+        for line in _kept_lines(raw.lines(raw.chunks(opened)), keep, edited, text):
+            held.append(line)
+            if len(held) == raw.BATCH:
+                target.write(b"\n".join([*held, b""]))
+                held.clear()
+        target.write(b"\n".join([*held, b""]))
+
+
+def _kept_lines(lines: Iterator[bytes], keep: np.ndarray, edited: Texts, text: str) -> Iterator[bytes]:
+    """The lines that `keep` numbers, up to where the stream breaks."""
     wanted = iter(keep.tolist())
     awaited = next(wanted, None)
-    with open_input(url) as opened, _compressed(file, name) as target, contextlib.suppress(raw.Broken):
-        for row, line in enumerate(raw.lines(raw.chunks(opened))):
-            if row != awaited:
-                continue
-            line = line.removeprefix(raw.BOM) if row == 0 else line
-            if row in edited:
-                line = orjson.dumps({**raw.parse(line), text: edited[row]})
-            target.write(line + b"\n")
-            awaited = next(wanted, None)
-            if awaited is None:
-                break
+    with contextlib.suppress(raw.Broken):
+        for row, line in enumerate(lines):
+            if row == awaited:
+                line = line.removeprefix(raw.BOM) if row == 0 else line
+                yield orjson.dumps({**raw.parse(line), text: edited[row]}) if row in edited else line
+                awaited = next(wanted, None)
+                if awaited is None:
+                    return
 
 
 def _write_parquet(file: Any, name: str, url: str, keep: np.ndarray, edited: Texts, text: str) -> None:
@@ -55,10 +64,20 @@ def _write_parquet(file: Any, name: str, url: str, keep: np.ndarray, edited: Tex
         with pq.ParquetWriter(sink(file), reader.schema_arrow) as writer:
             first = 0
             for group in range(reader.num_row_groups):
-                rows = reader.read_row_group(group)
+                rows = _readable(reader, group)
                 inside = keep[np.searchsorted(keep, first):np.searchsorted(keep, first + len(rows))]
+                writer.write_table(_edited(rows.take(pa.array(inside - first)), inside, edited, text))
                 first += len(rows)
-                writer.write_table(_edited(rows.take(pa.array(inside - (first - len(rows)))), inside, edited, text))
+                if len(rows) < reader.metadata.row_group(group).num_rows:
+                    return
+
+
+def _readable(reader: pq.ParquetFile, group: int) -> pa.Table:
+    """The rows of a row group up to where it is broken, as ingest reads them."""
+    batches = []
+    with contextlib.suppress(pa.ArrowInvalid, OSError):
+        batches += reader.iter_batches(raw.BATCH, row_groups=[group])
+    return pa.Table.from_batches(batches, reader.schema_arrow)
 
 
 def _edited(rows: pa.Table, numbers: np.ndarray, edited: Texts, text: str) -> pa.Table:
