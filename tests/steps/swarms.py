@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from cuvee.config import Recipe
 from cuvee.engine.run import Work
@@ -20,6 +21,24 @@ from tests.steps import corpus
 
 SECTIONS = {"tokenizer": {"train": {"vocab": 300}}, "tokenize": {"seq_len": 16}, "budget": {"target": 150_000, "proxy": 2_000},
             "swarm": {"depth": 1, "batch": 4, "runs": 12, "subset_documents": 1, "task_items": 20, "heldout_items": 4}}
+
+
+class Made(NamedTuple):
+    work: Work
+    recipe: Recipe
+    tokens: store.TokenStore
+
+
+_made: list[Made] = []
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory) -> Made:
+    """One store for all test modules; a test may add folders to its work folder, and changes none."""
+    if not _made:
+        work, found = recipe(tmp_path_factory.mktemp("swarms"))
+        _made.append(Made(work, found, build(work, found)))
+    return _made[0]
 
 
 def assign(out, name: str, url: str):
