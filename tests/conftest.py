@@ -22,3 +22,11 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the shared folder ({folder}); set CUVEE_SHARED to its path")
     return folder
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """tests.steps.swarms.Made: a small token store, its work folder and recipe. A test may add to the folder and changes nothing."""
+    from tests.steps import swarms
+
+    return swarms.make(tmp_path_factory.mktemp("swarms"))

@@ -11,7 +11,7 @@ from cuvee.errors import UsageError
 from cuvee.record import DOCUMENTS
 from cuvee.steps import stream, swarm
 from tests.steps.corpus import write
-from tests.steps.swarms import made, mixed  # noqa: F401
+from tests.steps.swarms import mixed
 
 
 @pytest.fixture(scope="module")

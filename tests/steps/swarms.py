@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from cuvee.config import Recipe
 from cuvee.engine.run import Work
@@ -29,16 +28,9 @@ class Made(NamedTuple):
     tokens: store.TokenStore
 
 
-_made: list[Made] = []
-
-
-@pytest.fixture(scope="session")
-def made(tmp_path_factory) -> Made:
-    """One store for all test modules; a test may add folders to its work folder, and changes none."""
-    if not _made:
-        work, found = recipe(tmp_path_factory.mktemp("swarms"))
-        _made.append(Made(work, found, build(work, found)))
-    return _made[0]
+def make(folder: Path) -> Made:
+    work, found = recipe(folder)
+    return Made(work, found, build(work, found))
 
 
 def assign(out, name: str, url: str):

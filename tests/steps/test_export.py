@@ -10,7 +10,7 @@ import yaml
 
 from cuvee.errors import UsageError
 from cuvee.steps import export, finished, stream
-from tests.steps.swarms import made, mixed  # noqa: F401
+from tests.steps.swarms import mixed
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from cuvee.config import Recipe
 from cuvee.engine.store import read_json, write_json
 from cuvee.errors import DataError, UsageError
 from cuvee.steps import stream
-from tests.steps.swarms import made, mixed  # noqa: F401
+from tests.steps.swarms import mixed
 
 WEIGHTS = [0.5, 0.25, 0.125, 0.125, 0.0, 0.0]
 

@@ -11,7 +11,6 @@ from cuvee.errors import DataError, UsageError
 from cuvee.proxy.model import ProxyConfig
 from cuvee.steps import swarm, tasks, training
 from cuvee.steps.subsets import Subsets, offered
-from tests.steps.swarms import made  # noqa: F401
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from cuvee.errors import DataError, UsageError
 from cuvee.proxy.model import ProxyConfig, init
 from cuvee.steps import tasks
 from cuvee.steps.tokenize import load
-from tests.steps.swarms import made  # noqa: F401
 
 
 def evaluated(made, tmp_path, records, **templates):

@@ -7,7 +7,7 @@ from scipy import stats
 from cuvee.engine.store import read_json
 from cuvee.errors import DataError
 from cuvee.steps import training, validate
-from tests.steps.swarms import made, mixed  # noqa: F401
+from tests.steps.swarms import mixed
 
 
 def compared(made, weights):
