@@ -196,6 +196,12 @@ class Exponential:
         change = slopes * (variance[:, None] * self.coefficients + grown[:, None] * pull[:, 1:])
         return self.noise * (change @ self._owner) / np.sqrt(1 + variance)[:, None]
 
+    def redrawn(self, rng: np.random.Generator) -> "Exponential":
+        """A fit that might have been: coefficients drawn from their covariance, and cut at their bounds."""
+        found = np.r_[self.intercept, self.coefficients]
+        drawn = rng.multivariate_normal(found, self.noise ** 2 * self._covariance, check_valid="ignore", method="eigh")
+        return replace(self, intercept=float(drawn[0]), coefficients=np.maximum(drawn[1:], self.law.lowest))
+
     def to_dict(self) -> dict:
         """Plain JSON values; the runs are kept apart, once for all tasks."""
         return {"model": self.model, "settings": self.settings, "floor": self.floor, "intercept": self.intercept,

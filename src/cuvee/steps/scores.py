@@ -1,0 +1,113 @@
+"""The swarm's tables as a fit sees them: mixtures, realised epochs and scores, joined by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cuvee.engine.store import join, read_json, read_table
+from cuvee.errors import DataError
+from cuvee.kernels.runs import Runs
+from cuvee.steps.store import TokenStore
+
+AGAIN = "Delete the swarm's folder and run again."
+SHOWN = 5  # names that an error lists
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where the swarm's tables lie; names and tokens of the domains as the token store has them."""
+
+    folder: str
+    names: tuple[str, ...]
+    tokens: tuple[int, ...]
+    target: int  # tokens of the real run
+
+    @classmethod
+    def of(cls, folder: str, tokens: TokenStore, target: int) -> Inputs:
+        return cls(folder, tuple(tokens.names), tuple(tokens.tokens.tolist()), target)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The runs that have a score, in order of their keys; domains that have tokens, in order of the store."""
+
+    keys: tuple[str, ...]
+    kinds: tuple[str, ...]
+    domains: tuple[str, ...]
+    runs: Runs
+    tasks: tuple[Mapping[str, Any], ...]  # name, kind
+    values: np.ndarray                    # (runs, tasks), bits per byte; NaN where there is none
+    notes: tuple[str, ...]                # what is left out
+
+    def of(self, task: str) -> np.ndarray:
+        """(runs,)"""
+        return self.values[:, [each["name"] for each in self.tasks].index(task)]
+
+
+def read(inputs: Inputs) -> Scores:
+    """Join the swarm's tables. Epochs are realised ones, tokens drawn / tokens offered."""
+    described = read_json(join(inputs.folder, "runs.json"))
+    drawn = read_table(join(inputs.folder, "run_domains.parquet"))
+    same_domains(drawn["domain"].unique().to_pylist(), inputs.names)
+    kinds = dict(sorted(zip(drawn["run"].to_pylist(), drawn["kind"].to_pylist())))
+    rows, columns = ("run", list(kinds)), ("domain", inputs.names)
+    weights, offered, used = (_pivot(drawn, rows, columns, name, 0.0) for name in ("weight", "subset_tokens", "tokens_drawn"))
+    tokens = np.array(inputs.tokens, float)
+    _check_weights(rows[1], weights, tokens > 0)
+    scored = read_table(join(inputs.folder, "run_scores.parquet"))
+    values = _pivot(scored, rows, ("task", [task["name"] for task in described["tasks"]]), "score", np.nan)
+    values[~np.isfinite(values)] = np.nan
+    has = np.isfinite(values).any(axis=1)
+    epochs = np.divide(used, offered, out=np.zeros_like(used), where=offered > 0)
+    part = np.ix_(has, tokens > 0)
+    runs = Runs(weights[part], epochs[part], inputs.target / tokens[tokens > 0])
+    keys = tuple(key for key, keep in zip(kinds, has) if keep)
+    names = tuple(name for name, count in zip(inputs.names, tokens) if count)
+    return Scores(keys, tuple(kinds[key] for key in keys), names, runs, tuple(described["tasks"]), values[has], _left_out(has, described["failed"]))
+
+
+def same_domains(swarm: Sequence[str], tokens: Sequence[str]) -> None:
+    """Raise where the domains of the swarm and of the token store differ by name."""
+    for where, other, names in (("the swarm", "the token store", set(swarm) - set(tokens)), ("the token store", "the swarm", set(tokens) - set(swarm))):
+        if names:
+            raise DataError(f"{len(names)} domains of {where} are not in {other}: {', '.join(sorted(names)[:SHOWN])}. {AGAIN}")
+
+
+def _pivot(table: pa.Table, rows: tuple[str, Sequence[str]], columns: tuple[str, Sequence[str]], value: str, empty: float) -> np.ndarray:
+    """Values by the names in two columns, (rows, columns); an unknown name, or a pair that comes twice, is an error."""
+    at, to = (_places(table, name, known, value) for name, known in (rows, columns))
+    flat = at * len(columns[1]) + to
+    if len(np.unique(flat)) < len(flat):
+        raise DataError(f"swarm: two values of {value} for one {rows[0]} and {columns[0]}. {AGAIN}")
+    out = np.full(len(rows[1]) * len(columns[1]), empty)
+    out[flat] = table[value].cast(pa.float64()).to_numpy()
+    return out.reshape(len(rows[1]), len(columns[1]))
+
+
+def _places(table: pa.Table, column: str, known: Sequence[str], value: str) -> np.ndarray:
+    number = {name: place for place, name in enumerate(known)}
+    names = table[column].to_pylist()
+    strange = sorted(set(names) - set(number))
+    if strange:
+        raise DataError(f"swarm: {value} of {len(strange)} unknown names of a {column}: {', '.join(strange[:SHOWN])}. {AGAIN}")
+    return np.array([number[name] for name in names], np.int64)
+
+
+def _check_weights(keys: Sequence[str], weights: np.ndarray, usable: np.ndarray) -> None:
+    """Each run's weights sum to 1 over the domains that have tokens."""
+    sums = np.where(usable, weights, 0.0).sum(axis=1)
+    off = np.flatnonzero(~(np.abs(sums - 1) < 1e-6))
+    if len(off):
+        raise DataError(f"swarm: weights of run {keys[off[0]]} sum to {sums[off[0]]:.6g} over the domains that have tokens, not to 1. {AGAIN}")
+
+
+def _left_out(has: np.ndarray, failed: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+    if has.all():
+        return ()
+    reasons = "; ".join(f"{each['run']}: {each['reason']}" for each in failed[:SHOWN])
+    return (f"{int((~has).sum())} of {len(has)} runs have no score and are left out. {reasons}".rstrip(),)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cuvee.engine.store import join, read_bytes, read_json
+from cuvee.errors import DataError
+from cuvee.kernels.search import minimise
+from cuvee.kernels.simplex import proportional, uniform
+from cuvee.kernels.surrogate import Surrogate
+from tests.steps import mixing
+from tests.steps.mixing import NAMES, TARGET, TOKENS, truth
+
+PARTS = 1_048_576
+KEYS = {"version", "budget", "parts", "domains", "tasks", "objective", "kkt", "baselines", "fingerprints"}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    case = mixing.case(tmp_path_factory.mktemp("mix"), mixing.world())
+    return case, read_json(case.mix().file("mixture.json"))
+
+
+def weights_of(found: dict) -> np.ndarray:
+    """In the order of NAMES, whatever that of the file is."""
+    given = {each["name"]: each["weight"] for each in found["domains"]}
+    return np.array([given[name] for name in NAMES])
+
+
+def true_loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
+    """Mean of the two evaluations in SDs of the swarm, plus the pull to natural; its gradient by differences."""
+    spread, natural = truth(mixing.world().weights)[:, :2].std(axis=0), proportional(TOKENS)
+
+    def value(w):
+        return (truth(w[None])[0, :2] / spread).mean() + 0.05 * (w * np.log(np.maximum(w, 1e-300) / natural)).sum()
+
+    moves = [(value(weights + 1e-6 * axis) - value(np.maximum(weights - 1e-6 * axis, 0))) / 2e-6 for axis in np.eye(len(weights))]
+    return value(weights), np.array(moves)
+
+
+def test_gains_most_of_what_the_true_law_offers(done):
+    _, found = done
+    limits = 8 * TOKENS / TARGET
+    best = minimise(true_loss, np.array([proportional(TOKENS)]), np.minimum(limits, 1), 1e-5, 500).value
+    natural, mine = true_loss(proportional(TOKENS))[0], true_loss(weights_of(found))[0]
+    assert (mine - best) / (natural - best) < 0.25  # of the possible gain is lost
+
+
+def test_mixture_json_holds_what_it_says(done):
+    case, found = done
+    assert set(found) == KEYS and (found["version"], found["budget"], found["parts"]) == (1, TARGET, PARTS)
+    assert sum(each["parts"] for each in found["domains"]) == PARTS
+    for each, count in zip(found["domains"], TOKENS):
+        assert set(each) == {"name", "weight", "parts", "tokens", "epochs", "natural", "low", "high"}
+        assert each["weight"] == each["parts"] / PARTS and each["tokens"] == count
+        assert each["epochs"] == pytest.approx(each["weight"] * TARGET / count) and each["natural"] == count / TOKENS.sum()
+        assert 0 <= each["low"] <= each["weight"] <= each["high"] <= 1
+    surrogate = Surrogate.from_dict(read_json(case.fit().file("surrogate.json")))
+    mine, base = surrogate.predict(np.array([weights_of(found), proportional(TOKENS)]))
+    assert [each["predicted"] for each in found["tasks"]] == pytest.approx(mine.tolist())
+    assert [each["proportional"] for each in found["tasks"]] == pytest.approx(base.tolist())
+    assert [each["name"] for each in found["tasks"]] == list(mixing.TASKS) and all(each["sd"] > 0 for each in found["tasks"])
+    assert set(found["baselines"]) == {"proportional", "unimax", "uniform"}
+    assert found["baselines"]["uniform"]["weights"] == dict(zip(NAMES, uniform(6)))
+    assert found["baselines"]["proportional"]["predicted"]["quiz"] == pytest.approx(base[0])
+    assert 0 <= found["kkt"] <= 1e-6 and set(found["fingerprints"]) == {"tokens", "fit", "mix"}
+
+
+@pytest.mark.parametrize("epochs, parts", [(2.5, PARTS), (3.1, 37), (2.003, 1000)])
+def test_no_domain_passes_its_epochs_even_in_few_parts(tmp_path, epochs, parts):
+    found = read_json(mixing.case(tmp_path, mixing.world(), mix={"max_epochs": epochs}, stream={"parts": parts}).mix().file("mixture.json"))
+    shares = np.array([each["parts"] for each in found["domains"]])
+    assert shares.sum() == parts and (shares * TARGET <= epochs * TOKENS * parts).all()
+    assert (shares == np.floor(epochs * TOKENS / TARGET * parts)).any()  # some cap binds
+
+
+def test_epochs_that_no_run_saw_are_not_proposed(done):
+    _, found = done
+    used = (mixing.world().weights * TARGET / TOKENS)
+    shown = (used > 2).sum(axis=0) >= 5  # harm of repetition is fitted there
+    passes = np.array([each["epochs"] for each in found["domains"]])
+    assert (passes <= np.where(shown, 8, used.max(axis=0)) * 1.01).all()
+
+
+def test_caps_that_cannot_be_met_name_the_largest_sum(tmp_path):
+    with pytest.raises(DataError, match=r"largest reachable sum is 0\.6999.*mix\.max_epochs = 1\.4"):
+        mixing.case(tmp_path, mixing.world(), mix={"max_epochs": 1.4}).mix()
+
+
+def test_domains_are_joined_by_name(done, tmp_path):
+    _, found = done
+    turned = [NAMES[place] for place in (3, 1, 4, 0, 5, 2)]
+    other = read_json(mixing.case(tmp_path, replace(mixing.world(), names=turned)).mix().file("mixture.json"))
+    given = {each["name"]: each for each in other["domains"]}
+    assert [each["name"] for each in other["domains"]] == NAMES and [given[name]["tokens"] for name in turned] == TOKENS.tolist()
+    np.testing.assert_allclose([given[name]["weight"] for name in turned], weights_of(found), atol=0.01)
+
+
+def test_one_and_two_workers_give_the_same_bytes(done, tmp_path):
+    case, _ = done
+    other = mixing.case(tmp_path, mixing.world(), workers=2)
+    assert read_bytes(other.mix().file("mixture.json")) == read_bytes(case.mix().file("mixture.json"))
+
+
+def test_the_newest_mixture_lies_in_the_work_folder(tmp_path):
+    case = mixing.case(tmp_path, mixing.world(), mix={"kl": 5.0})
+    near = read_json(case.mix().file("mixture.json"))
+    assert read_json(join(case.work.url, "mixture.json")) == near
+    np.testing.assert_allclose(weights_of(near), proportional(TOKENS), atol=0.1)  # a strong pull keeps it natural
+    case.recipe = case.recipe.model_copy(update={"mix": case.recipe.mix.model_copy(update={"kl": 0.0})})
+    far = read_json(case.mix().file("mixture.json"))
+    assert read_json(join(case.work.url, "mixture.json")) == far != near
+
+
+def test_a_domain_without_tokens_has_no_part(tmp_path):
+    made = mixing.world()
+    made = replace(made, weights=np.insert(made.weights, 3, 0.0, axis=1), names=[*NAMES[:3], "t09.q1", *NAMES[3:]], tokens=np.insert(TOKENS, 3, 0))
+    case = mixing.case(tmp_path, made)
+    found = read_json(case.mix().file("mixture.json"))
+    assert found["domains"][-1] == {"name": "t09.q1", "tokens": 0, "weight": 0.0, "parts": 0, "epochs": 0.0, "natural": 0.0, "low": 0.0, "high": 0.0}
+
+
+def test_tasks_of_weight_0_alone_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="every task weight 0"):
+        mixing.case(tmp_path, mixing.world(), mix={"tasks": {"quiz": 0}})
