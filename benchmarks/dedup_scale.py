@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,9 @@ CHANGED = (0.0, 0.005, 0.02, 0.05)  # share of a copy's words that are others
 
 def generate(folder: Path, documents: int, seed: int = 0) -> int:
     """Write the files, unless they are there; bytes of text."""
+    done = folder.with_suffix(f".{documents}.bytes")
+    if done.exists():
+        return int(done.read_text())
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     lengths = rng.integers(2, 10, WORDS)
@@ -48,6 +52,7 @@ def generate(folder: Path, documents: int, seed: int = 0) -> int:
                 text = " ".join(words[drawn])
                 total += len(text)
                 file.write(json.dumps({"id": f"{number}-{row}", "text": text, "when": row}) + "\n")
+    done.write_text(str(total))
     return total
 
 
@@ -70,7 +75,7 @@ def peaks(root: int, found: dict[int, int], stop: threading.Event) -> None:
 
 
 def main() -> None:
-    documents, workers = int((sys.argv + ["300000"])[1]) if len(sys.argv) > 1 else 300_000, sys.argv[2] if len(sys.argv) > 2 else "2"
+    documents, workers = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000, sys.argv[2] if len(sys.argv) > 2 else "2"
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(sys.argv[3] if len(sys.argv) > 3 else temporary)
         size = generate(folder / "in", documents)
@@ -81,11 +86,13 @@ def main() -> None:
         watch = threading.Thread(target=peaks, args=(running.pid, found, stop))
         watch.start()
         running.wait()
-        seconds = time.monotonic() - start
+        seconds, used = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
         stop.set()
         watch.join()
         biggest = ", ".join(f"{peak / 1e6:.2f}" for peak in sorted(found.values(), reverse=True)[: int(workers) + 1])
-        print(f"{documents:,} documents, {size / 1e6:,.0f} MB: {seconds:.1f} s, {size / 1e6 / seconds:.1f} MB/s; peak GB a process: {biggest}")
+        cpu = used.ru_utime + used.ru_stime
+        print(f"{documents:,} documents, {size / 1e6:,.0f} MB: {seconds:.1f} s, {size / 1e6 / seconds:.1f} MB/s; "
+              f"{cpu:.1f} s of CPU, {size / 1e6 / cpu:.1f} MB/s a core; peak GB a process: {biggest}")
         sys.exit(running.returncode)
 
 
