@@ -9,6 +9,7 @@ import pytest
 from cuvee.config import Recipe
 from cuvee.engine.store import open_arrow, read_json
 from cuvee.errors import DataError, UsageError
+from cuvee.kernels.text import hash64
 from cuvee.proxy.model import ProxyConfig, init
 from cuvee.steps import tasks
 from cuvee.steps.tokenize import load
@@ -44,16 +45,25 @@ def test_a_token_across_the_boundary_is_not_scored_as_context(made):
     assert tokenizer.decode(item.context[1:]) == "the " and tokenizer.decode(item.continuation) == "sail" and item.bytes == 4
 
 
-def test_heldout_documents_are_read_from_their_beginning_and_no_document_trains(made):
+def test_the_beginnings_of_held_out_documents_are_read(made):
     folder = tasks.run(made.work, made.recipe, made.tokens)
     tokenizer, domain = load(made.tokens.tokenizer), made.tokens.domains[2]
     names = [each["name"] for each in read_json(folder.file("tasks.json"))]
-    found = items(folder, names.index(f"heldout/{domain.name}"))
-    whole = [tokenizer.decode(ids) for ids in domain.load_heldout()["tokens"].to_pylist()]
-    assert len(found) == 4 and all(row["context"] == [made.tokens.end] and len(row["continuation"]) <= 16 for row in found)
-    for row in found:
-        text = tokenizer.decode(row["continuation"])
-        assert any(each.startswith(text) for each in whole) and row["bytes"] == len(text.encode())
+    found, held = items(folder, names.index(f"heldout/{domain.name}")), domain.load_heldout().to_pylist()
+    chosen = {row["id"] for row in sorted(held, key=lambda row: hash64(row["id"], "task"))[:4]}
+    whole = [tokenizer.decode(row["tokens"]) for row in held if row["id"] in chosen]
+    assert all(row["context"] == [made.tokens.end] and len(row["continuation"]) <= 16 for row in found)
+    texts = [tokenizer.decode(row["continuation"]) for row in found]
+    assert len(texts) == 4 and all(text.startswith(beginning) for text, beginning in zip(whole, texts))
+    assert [row["bytes"] for row in found] == [len(text.encode()) for text in texts]
+
+
+def test_which_records_are_asked_depends_on_their_text_alone(made):
+    folder, tokenizer = tasks.run(made.work, made.recipe, made.tokens), load(made.tokens.tokenizer)
+    with open(made.recipe.evals[0].path) as file:
+        records = [json.loads(line) for line in file]
+    chosen = sorted(records, key=lambda record: hash64(record["q"] + " \0" + record["a"], "task"))[:20]
+    assert [tokenizer.decode(row["continuation"]) for row in items(folder, 0)] == [record["a"] for record in records if record in chosen]
 
 
 @pytest.mark.parametrize("room", range(1, 12))

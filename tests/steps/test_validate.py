@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -47,5 +49,7 @@ def test_the_verdict_needs_an_interval_on_one_side_of_zero(low, high, word):
 
 
 def test_a_mixture_of_other_domains_is_refused(made):
+    without = replace(made.tokens, domains=(*made.tokens.domains, replace(made.tokens.domains[0], name="t09.q1", rows=0, tokens=0)))
+    assert training.matched(dict.fromkeys(made.tokens.names, 0.5), without, "mixture.json").tolist() == [0.5] * 6 + [0]
     with pytest.raises(DataError, match="do not have the same domains: t00.q1, t09.q1 in one alone"):
         training.matched({"t09.q1": 1.0, **dict.fromkeys(made.tokens.names[1:], 0.0)}, made.tokens, "mixture.json")

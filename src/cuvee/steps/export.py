@@ -128,7 +128,7 @@ def _split(shard: Shard, quality: str, held: Mapping[str, set[str]]) -> Iterator
     if (place < 0).any():
         raise DataError(f"{quality}: no domain for {int((place < 0).sum())} kept rows of {shard.name}. Run the recipe again.")
     domains = judged["domain"].take(pa.array(place)).to_numpy(zero_copy_only=False)
-    for name in np.unique(domains):
+    for name in (name for name in np.unique(domains) if name in held):  # a domain too small for one row is in no mixture
         mine = documents.filter(pa.array(domains == name)).select(["id", "text", "source", "license", "url"])
         out = pc.is_in(mine["id"], value_set=pa.array(sorted(held[name]), pa.string()))
         for kind, rows in (("train_urls", mine.filter(pc.invert(out))), ("validation_urls", mine.filter(out))):

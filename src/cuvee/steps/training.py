@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -131,10 +131,11 @@ def outcome(folder: Folder, run: Run) -> dict[str, Any]:
     return read_json(folder.file(f"{run.key}.json"))
 
 
-def matched(weights: dict[str, float], tokens: TokenStore, where: str) -> np.ndarray:
-    """Weights by domain name in the order of the store, (domains,)."""
-    if set(weights) != set(tokens.names):
-        odd = sorted(set(weights) ^ set(tokens.names))
+def matched(values: Mapping[str, float], tokens: TokenStore, where: str) -> np.ndarray:
+    """Values by domain name in the order of the store, (domains,); a domain without tokens may be missing and gets 0."""
+    needed = {domain.name for domain in tokens.domains if domain.rows}
+    odd = sorted(values.keys() - set(tokens.names) | needed - values.keys())
+    if odd:
         raise DataError(f"{where} and the token store do not have the same domains: {', '.join(odd[:5])} in one alone. "
                         "The mixture is of other data; run the recipe again.")
-    return np.array([weights[name] for name in tokens.names])
+    return np.array([values.get(name, 0) for name in tokens.names])
