@@ -36,7 +36,8 @@ def main() -> None:
 
 def make_engine(name: str, workers: int | None) -> Engine:
     """`local`, `ray` or `ray:ADDRESS`."""
-    workers = workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers or os.cpu_count() or 1
+    if workers is None:
+        workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if workers < 1:
         raise UsageError(f"--workers {workers}: at least 1")
     kind, _, address = name.partition(":")

@@ -125,6 +125,7 @@ def _files(call: Call) -> list[File]:
     """Input files in the order given. Two of one base name, or a missing one, is a UsageError."""
     if not is_local(call.out) or os.path.isfile(call.out):
         raise UsageError(f"-o {call.out}: name a local folder")
+    template_fields(call.text)
     named = _named(call.files, "input")
     order = {name: number for number, name in enumerate(sorted(name for _, name in named))}
     known = Identities(_work(call))

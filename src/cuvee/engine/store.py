@@ -27,7 +27,9 @@ EXTRAS = {"s3": "s3", "gs": "gcs", "gcs": "gcs", "hf": "hub"}  # protocol -> the
 
 
 def filesystem(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    """The fsspec filesystem of `url` and the path inside it. Plain paths are local."""
+    """The fsspec filesystem of `url` and the path inside it. What has no `://` is a local path, whatever its characters."""
+    if "://" not in url:
+        return LocalFileSystem(), os.path.abspath(os.path.expanduser(url))
     try:
         return fsspec.core.url_to_fs(url)
     except ImportError:

@@ -16,7 +16,7 @@ from cuvee.engine.shard import Folder, Table
 from cuvee.engine.shuffle import gather, scatter
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, open_npy, read_table
-from cuvee.kernels.minhash import BANDS, MINIMA, agreement, band_keys, sort_keys
+from cuvee.kernels.minhash import BANDS, MINIMA, agreement_pairs, band_keys, sort_keys
 from cuvee.kernels.pairs import candidate_blocks, group_offsets
 from cuvee.kernels.shingles import WIDTH
 from cuvee.steps.rows import Rows, flat, id_halves, intrinsic_rank, partition_of, partitions
@@ -24,8 +24,8 @@ from cuvee.steps.rows import Rows, flat, id_halves, intrinsic_rank, partition_of
 VERSION = 1
 FLOOR = 0.65      # Jaccard from which an edge is stored: a threshold above it re-runs no pair
 AGREEMENT = 0.55  # share of equal minima under which a pair is not verified: 2.4 standard errors under the floor
-BLOCK = 1 << 16   # pairs whose signatures are held at a time: 73 MB
-SIDE = np.uint64(32)  # bits of the right side where a pair is one number
+BLOCK = 1 << 16   # pairs whose signatures are held at a time: 73 MB at most
+SIDE, FAR = np.uint64(32), np.uint64(40)  # bits of the right side where a pair is one number
 
 BAND = pa.schema([("key", pa.uint64()), ("rank", pa.uint64()), ("sort", pa.uint64()), ("document", pa.int64())])
 PAIR = pa.schema([("left", pa.int64()), ("right", pa.int64())])
@@ -94,7 +94,7 @@ def pair_partition(out: Output, name: str, files: Sequence[str], partition: int,
     for block in candidate_blocks(group_offsets(key[order]), sort[order]):
         left_out += block.left_out
         found.append(_joined(document[block.left], document[block.right]))
-    pairs = np.unique(np.concatenate(found))
+    pairs = _distinct(np.concatenate(found))
     left, right = known[pairs >> SIDE], known[pairs & np.uint64(2**32 - 1)]
     scatter(out, f"{name}.arrow", pa.table([left, right], schema=PAIR), left * blocks // max(rows.count, 1), blocks)
     return {"read": len(table), "candidates": len(pairs), "left_out": left_out}
@@ -102,7 +102,13 @@ def pair_partition(out: Output, name: str, files: Sequence[str], partition: int,
 
 def _joined(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Pairs as one number each, distinct and sorted, the smaller side above: uint64 (pairs,)"""
-    return np.unique(np.minimum(a, b).astype(np.uint64) << SIDE | np.maximum(a, b).astype(np.uint64))
+    return _distinct(np.minimum(a, b).astype(np.uint64) << SIDE | np.maximum(a, b).astype(np.uint64))
+
+
+def _distinct(values: np.ndarray) -> np.ndarray:
+    """Sorts in place; ten times as fast as numpy's own `unique`, which hashes."""
+    values.sort()
+    return values[np.append(True, values[1:] != values[:-1])[:len(values)]]
 
 
 def _in_company(keys: np.ndarray) -> np.ndarray:
@@ -129,12 +135,10 @@ def thin_pairs(out: Output, name: str, files: Sequence[str], block: int, rows: R
 
 
 def _once(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct pairs, sorted."""
-    order = np.lexsort((right, left))
-    left, right = left[order], right[order]
-    fresh = np.ones(len(left), bool)
-    fresh[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1])
-    return left[fresh], right[fresh]
+    """Distinct pairs, sorted. left: documents of one block, less than 2^24 apart; right: below 2^40"""
+    base = left.min() if len(left) else 0
+    pairs = _distinct((left - base).astype(np.uint64) << FAR | right.astype(np.uint64))
+    return (pairs >> FAR).astype(np.int64) + base, (pairs & np.uint64(2**40 - 1)).astype(np.int64)
 
 
 def _agreement(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -143,7 +147,8 @@ def _agreement(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     share = np.empty(len(left))
     for start in range(0, len(left), BLOCK):
         part = slice(start, start + BLOCK)
-        share[part] = agreement(_minima(arrays, rows, left[part]), _minima(arrays, rows, right[part]))
+        documents, at = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
+        share[part] = agreement_pairs(_minima(arrays, rows, documents), *np.split(at, 2))
     return share
 
 

@@ -73,7 +73,7 @@ def verify(out: Output, name: str, pairs: str, sets: Sequence[tuple[str, str, st
     shelf = _Shelf(sets, rows)
     edges = [EDGE.empty_table()]
     for left, right in _blocks(shelf, table["left"].to_numpy(), table["right"].to_numpy()):
-        edge = shelf.compare(left, right)
+        edge = shelf.compare(left, right, containment is not None)
         stays = pc.greater_equal(edge["jaccard"], floor)
         edges.append(edge.filter(stays if containment is None else pc.or_(stays, pc.greater_equal(edge["containment"], containment))))
     found = pa.concat_tables(edges).combine_chunks()
@@ -102,13 +102,15 @@ class _Shelf:
             size[here] = self.offsets[shard][place + 1] - self.offsets[shard][place]
         return size
 
-    def compare(self, left: np.ndarray, right: np.ndarray) -> pa.Table:
+    def compare(self, left: np.ndarray, right: np.ndarray, contained: bool) -> pa.Table:
+        """EDGE rows of pairs; containment is null where nobody asks for it, for it takes as long as Jaccard."""
         documents, at = np.unique(np.concatenate([left, right]), return_inverse=True)
         pieces = [self.values[shard][start:end] for shard, _, place in self._places(documents)  # sorted, as `documents` are
                   for start, end in zip(self.offsets[shard][place].tolist(), self.offsets[shard][place + 1].tolist())]
         offsets = np.cumsum([0, *map(len, pieces)])
         pair = (np.concatenate(pieces), offsets, at[:len(left)], at[len(left):])
-        return pa.table([left, right, jaccard_pairs(*pair), containment_pairs(*pair)], schema=EDGE)
+        containment = pa.array(containment_pairs(*pair)) if contained else pa.nulls(len(left), pa.float64())
+        return pa.table([left, right, jaccard_pairs(*pair), containment], schema=EDGE)
 
     def _places(self, documents: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
         """For every shard that holds some of them: its number, which of `documents`, and their places in its file."""

@@ -215,6 +215,7 @@ def _documents(batch: raw.Batch, source: Source, config: Ingest, file: str) -> _
         texts.append(text)
         records.append(record)
         found.bytes += size
+    found.faults.sort(key=lambda fault: fault.row)
     found.columns = {"text": texts, "license": _licenses(records, source, file, found.rows), **_described(records, source, fields, config)}
     return found
 

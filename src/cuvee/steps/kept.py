@@ -66,7 +66,9 @@ def _write_parquet(file: Any, name: str, url: str, keep: np.ndarray, edited: Tex
             for group in range(reader.num_row_groups):
                 rows = _readable(reader, group)
                 inside = keep[np.searchsorted(keep, first):np.searchsorted(keep, first + len(rows))]
-                writer.write_table(_edited(rows.take(pa.array(inside - first)), inside, edited, text))
+                stays = np.zeros(len(rows), bool)  # a mask, for `take` knows fewer types than `filter`
+                stays[inside - first] = True
+                writer.write_table(_edited(rows.filter(pa.array(stays)), inside, edited, text))
                 first += len(rows)
                 if len(rows) < reader.metadata.row_group(group).num_rows:
                     return
