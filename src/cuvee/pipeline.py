@@ -127,6 +127,8 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
             step(going)
             if name == until:
                 break
+        if until is None or going.work.done:
+            going.work.forget_the_rest()
         page = write_report(going.work, recipe)
     seconds = time.monotonic() - start
     print(summary.text(going.work, recipe))

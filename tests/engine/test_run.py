@@ -129,6 +129,15 @@ def test_current_names_the_newest_folder_of_each_step(tmp_path):
     assert work.current() == {"square": Folder.open(newer.url)}
 
 
+def test_what_was_not_reached_is_forgotten_and_stays_on_disk(tmp_path):
+    first, second = (Work(str(tmp_path), LocalEngine(1)) for _ in range(2))
+    for step in (STEP, Step("later", 1, {}, (STEP.fingerprint,))):
+        first.do(step, tasks(jobs.square))
+    second.do(Step("square", 2), tasks(jobs.square))
+    second.forget_the_rest()
+    assert set(second.current()) == {"square"} and (tmp_path / "later").is_dir()
+
+
 def test_two_drivers_do_not_share_a_folder(tmp_path):
     first, second = (Work(str(tmp_path), LocalEngine(1)) for _ in range(2))
     with first.lock(), pytest.raises(UsageError, match="another run is at work"), second.lock():

@@ -38,6 +38,7 @@ class Work:
         self.engine = engine
         self.progress = progress or Progress(quiet=True)
         self.done: list[str] = []  # places of the steps that had work to do, in order
+        self.reached: set[str] = set()  # places of all steps that were asked for
 
     def do(self, step: Step, tasks: Sequence[Task]) -> Folder:
         """Do all tasks of a step that are not done yet; return the finished folder.
@@ -83,6 +84,7 @@ class Work:
         self._time(label, time.monotonic() - start)
 
     def _remember(self, steps: Sequence[Step]) -> None:
+        self.reached |= {step.place for step in steps}
         url = join(self.url, "current.json")
         current = read_json(url) if exists(url) else {}
         newest = current | {step.place: step.fingerprint[:12] for step in steps}
@@ -93,6 +95,14 @@ class Work:
         url = join(self.url, "timings.json")
         timings = read_json(url) if exists(url) else {}
         write_json(url, timings | {label: round(seconds, 3)})
+
+    def forget_the_rest(self) -> None:
+        """Leave in current.json only what was reached: later steps, and sources that left, belong to another state."""
+        url = join(self.url, "current.json")
+        current = read_json(url)
+        newest = {place: name for place, name in current.items() if place in self.reached}
+        if newest != current:
+            write_json(url, newest)
 
     def current(self) -> dict[str, Folder]:
         """Every step's newest finished folder, by place."""
