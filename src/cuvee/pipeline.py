@@ -162,11 +162,11 @@ def _share(sample: str | None) -> float | None:
 
 
 def _sampled(recipe: Recipe, share: float | None) -> Recipe:
-    """Under a sample both budgets shrink with the data, so that epochs stay what they are."""
+    """Under a sample both budgets shrink with the data, so that epochs stay what they are; small subsets are said, no error."""
     if share is None:
         return recipe
     budget = Budget(target=round(recipe.budget.target * share), proxy=round(recipe.budget.proxy * share))
-    return recipe.model_copy(update={"budget": budget})
+    return recipe.model_copy(update={"budget": budget, "swarm": recipe.swarm.model_copy(update={"max_floored": 1.0})})
 
 
 def check(path: str, overrides: Sequence[str] = ()) -> None:

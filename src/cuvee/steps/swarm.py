@@ -40,7 +40,7 @@ def run(work: Work, recipe: Recipe, tokens: TokenStore) -> Folder:
     """Plan round 1, train what is not trained yet, collect."""
     floored = check_floors(tokens.domains, recipe)
     if floored:
-        work.progress.say(f"swarm: {floored:.1%} of natural tokens lie in floored domains, which a proxy repeats less than the target will")
+        work.progress.say(f"WARNING: swarm: {floored:.1%} of natural tokens lie in floored domains, which a proxy repeats less than the target will")
     regime = training.regime(recipe, tokens, recipe.swarm.depth, recipe.budget.proxy)
     planned = plan(recipe, tokens, regime)
     scored = tasks.run(work, recipe, tokens)
