@@ -78,6 +78,14 @@ def test_missing_scores_leave_out_a_run_task_by_task_and_are_counted(tmp_path):
     assert "3 scores of single tasks are missing; these runs are left out there: quiz (2), maths (1)" in case.said.getvalue()
 
 
+def test_scores_that_no_mixture_explains_are_said_to_be_a_guess(done, tmp_path):
+    made = mixing.world()
+    made.scores[8:] = np.random.default_rng(0).permutation(made.scores[8:])  # repeats come first and stay
+    case = mixing.case(tmp_path, made)
+    case.fit()
+    assert "do not surely rank the runs" in case.said.getvalue() and "surely" not in done[0].said.getvalue()
+
+
 def rows(**given):
     """Tasks as the gate sees them, by name: (kind, snr)."""
     return {name.replace("_", "/"): {"kind": kind, "fit": {}, "swarm_sd": 1.0, "noise_sd": 1.0, "snr": snr} for name, (kind, snr) in given.items()}

@@ -95,11 +95,12 @@ def gather(out: Output, inputs: scores.Inputs, folder: str, model: str, seed: in
     predicted = {name: np.array(found[name]["predicted"], float) for name in fits}
     means = mean_z(measured, fits, weights), mean_z(predicted, fits, weights)
     whole = np.isfinite(means[0])
+    mean = agreement(means[1][whole], means[0][whole], seed)
     missing = {name: each["missing"] for name, each in found.items() if each["missing"]}
     out.json("fit.json", {
         "model": model, "tasks": [_task(name, each, weights.get(name, 0.0)) for name, each in found.items()],
-        "mean": agreement(means[1][whole], means[0][whole], seed), "runs": _runs(swarm, measured, predicted, means),
-        "notes": [*swarm.notes, *_missing(missing), *notes]})
+        "mean": mean, "runs": _runs(swarm, measured, predicted, means),
+        "notes": [*swarm.notes, *_missing(missing), *notes, *_blind(mean)]})
     return {"runs": len(swarm.keys), "tasks": len(found), "weighted": len(weights), "missing": sum(missing.values())}
 
 
@@ -128,3 +129,13 @@ def _at(values: Mapping[str, np.ndarray], run: int) -> dict[str, float]:
 def _missing(missing: Mapping[str, int]) -> list[str]:
     shown = gate.listed([f"{name} ({count})" for name, count in missing.items()])
     return [f"{sum(missing.values())} scores of single tasks are missing; these runs are left out there: {shown}"] if missing else []
+
+
+def _blind(mean: Mapping[str, float | None]) -> list[str]:
+    """What is said where predictions may rank runs no better than chance."""
+    if mean["low"] is None:
+        return ["too few runs have all scores that count, so nothing shows whether predictions rank mixtures"]
+    if mean["low"] > 0:
+        return []
+    return [f"out of fold, predictions do not surely rank the runs: Spearman {mean['spearman']:.2f}, 90 % interval {mean['low']:.2f} to "
+            f"{mean['high']:.2f}. Take the mixture for a guess; raise swarm.runs or budget.proxy."]
