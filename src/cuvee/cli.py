@@ -28,7 +28,7 @@ IdColumn = Annotated[Optional[str], typer.Option("--id", help="column of your ow
 
 def main() -> None:
     try:
-        app()
+        app(prog_name="cuvee")
     except CuveeError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

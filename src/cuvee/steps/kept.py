@@ -66,12 +66,19 @@ def _write_parquet(file: Any, name: str, url: str, keep: np.ndarray, edited: Tex
             for group in range(reader.num_row_groups):
                 rows = _readable(reader, group)
                 inside = keep[np.searchsorted(keep, first):np.searchsorted(keep, first + len(rows))]
-                stays = np.zeros(len(rows), bool)  # a mask, for `take` knows fewer types than `filter`
-                stays[inside - first] = True
-                writer.write_table(_edited(rows.filter(pa.array(stays)), inside, edited, text))
+                writer.write_table(_edited(_chosen(rows, inside - first), inside, edited, text))
                 first += len(rows)
                 if len(rows) < reader.metadata.row_group(group).num_rows:
                     return
+
+
+def _chosen(rows: pa.Table, places: np.ndarray) -> pa.Table:
+    """Rows by place; run by run where there is a type that pyarrow cannot take from, such as a string view."""
+    try:
+        return rows.take(pa.array(places))
+    except pa.ArrowNotImplementedError:
+        runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
+        return pa.concat_tables([rows.slice(0, 0), *(rows.slice(int(run[0]), len(run)) for run in runs if len(run))])
 
 
 def _readable(reader: pq.ParquetFile, group: int) -> pa.Table:
