@@ -100,6 +100,7 @@ def _run(command: Command, call: Call, files: Sequence[File], recipe: Recipe, se
              "versions": {name: package_version(name) for name in PACKAGES}}
     if (done := _claimed(call.out, claim)) is not None:
         call.progress.say(f"{call.out}: done before")
+        shutil.rmtree(_work(call), ignore_errors=True)  # a call that was killed at its very end left it
         return done
     work = Work(recipe.work, call.engine, call.progress)
     with work.lock():
@@ -111,10 +112,7 @@ def _run(command: Command, call: Call, files: Sequence[File], recipe: Recipe, se
         parts = _export(command, call, files, origins, documents, verdict)
         _concatenate(join(call.out, f"{command.name}.parquet"), [join(work.url, "rows", f"{file.source}.parquet") for file in files], command.schema)
         counts = _counts(parts, faults)
-        warning = removal(command.name, counts["read"], counts["kept"])
-        shown = [_renamed(example, origins) for example in examples]
-        page = standalone_page(command.name, counts, claim["settings"], shown, [warning] if warning else [], parts)
-        write_bytes(join(call.out, "report.html"), page.encode())
+        _write_page(call.out, command.name, counts, claim["settings"], [_renamed(example, origins) for example in examples], parts)
         write_json(join(call.out, "manifest.json"), {**claim, "complete": True, "counts": counts})
     shutil.rmtree(work.url)
     call.progress.removed(command.name, counts["read"], counts["kept"])
@@ -232,6 +230,11 @@ def _write_quarantine(call: Call, files: Sequence[File], folders: Mapping[str, F
     if found:
         call.progress.say(f"{len(faults):,} rows quarantined ({', '.join(f'{count:,} {reason}' for reason, count in found.items())}); see {url}")
     return found
+
+
+def _write_page(out: str, command: str, counts: Counts, settings: Mapping[str, Any], examples: Sequence[Example], parts: Sequence[Counts]) -> None:
+    warning = removal(command, counts["read"], counts["kept"])
+    write_bytes(join(out, "report.html"), standalone_page(command, counts, settings, examples, [warning] if warning else [], parts).encode())
 
 
 def _counts(parts: Sequence[Counts], faults: dict[str, int]) -> Counts:

@@ -146,8 +146,9 @@ def ingest_pieces(out: Output, name: str, pieces: Sequence[Piece], source: Sourc
                   sample: float | None) -> Counts:
     """Write the documents of some pieces as one or more shards of about `shard_bytes` of text."""
     shelf = _Shelf(out, name, source.name, config, sample)
+    columns = None if config.meta else _columns(source)
     for piece in pieces:
-        for batch in _batches(piece):
+        for batch in _batches(piece, columns):
             _stop_at_a_broken_file(batch, config)
             shelf.take(_documents(batch, source, config, piece.input.name), batch.blank, piece.input.name)
     return shelf.finish()
@@ -160,11 +161,17 @@ def _stop_at_a_broken_file(batch: raw.Batch, config: Ingest) -> None:
                         "ingest.on_bad_file to quarantine to go on without the rest of it.")
 
 
-def _batches(piece: Piece) -> Iterator[raw.Batch]:
+def _columns(source: Source) -> set[str]:
+    """Columns that documents are made of, but for those that go to `meta`."""
+    return {*template_fields(source.text), source.id or "id", source.url or "url", *filter(None, [source.license_column])}
+
+
+def _batches(piece: Piece, columns: set[str] | None) -> Iterator[raw.Batch]:
+    """columns: of Parquet, that are read; None for all."""
     file = piece.input
     if file.kind == "jsonl":
         return raw.jsonl(file.url, file.name, piece.start, piece.end, piece.first_row)
-    return _parquet(piece) if file.kind == "parquet" else _plain(piece)
+    return _parquet(piece, columns) if file.kind == "parquet" else _plain(piece)
 
 
 def _plain(piece: Piece) -> Iterator[raw.Batch]:
@@ -180,12 +187,13 @@ def _plain(piece: Piece) -> Iterator[raw.Batch]:
         yield raw.Batch([], [], [raw.Fault(file.name, 0, broken.reason, broken.detail)], 0)
 
 
-def _parquet(piece: Piece) -> Iterator[raw.Batch]:
+def _parquet(piece: Piece, columns: set[str] | None) -> Iterator[raw.Batch]:
     row = piece.first_row
     try:
         with open_input(piece.input.url) as opened:
             reader = pq.ParquetFile(opened)
-            for batch in reader.iter_batches(raw.BATCH, row_groups=list(piece.groups)):
+            wanted = [name for name in reader.schema_arrow.names if columns is None or name in columns]
+            for batch in reader.iter_batches(raw.BATCH, row_groups=list(piece.groups), columns=wanted):
                 yield raw.Batch(list(range(row, row + len(batch))), batch.to_pylist(), [], 0)
                 row += len(batch)
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
@@ -216,7 +224,7 @@ def _documents(batch: raw.Batch, source: Source, config: Ingest, file: str) -> _
         records.append(record)
         found.bytes += size
     found.faults.sort(key=lambda fault: fault.row)
-    found.columns = {"text": texts, "license": _licenses(records, source, file, found.rows), **_described(records, source, fields, config)}
+    found.columns = {"text": texts, "license": _licenses(records, source, file, found.rows), **_described(records, source, config)}
     return found
 
 
@@ -252,10 +260,9 @@ def _licenses(records: Sequence[dict[str, Any]], source: Source, file: str, rows
     return found
 
 
-def _described(records: Sequence[dict[str, Any]], source: Source, fields: Sequence[str], config: Ingest) -> dict[str, list[str | None]]:
+def _described(records: Sequence[dict[str, Any]], source: Source, config: Ingest) -> dict[str, list[str | None]]:
     """Address, own id, and every other column, of each record."""
-    id_column, url_column = source.id or "id", source.url or "url"
-    used = {*fields, id_column, url_column, source.license_column}
+    id_column, url_column, used = source.id or "id", source.url or "url", _columns(source)
     rest = ({str(key): value for key, value in record.items() if key not in used} for record in records)
     return {"url": [_string(record.get(url_column)) for record in records], "source_id": [_string(record.get(id_column)) for record in records],
             "meta": [_json(each) if each else None for each in rest] if config.meta else [None] * len(records)}
