@@ -70,10 +70,11 @@ def mixture(found: dict) -> str:
 
 
 def verdict(found: dict) -> str:
-    mean = found["mean"]
+    mean, predicted = found["mean"], found["predicted_difference"]
+    foreseen = "" if predicted is None else f"; predicted {predicted:+.4f}"
     return (f"validation, {found['tokens']:,} tokens, {len(found['seeds'])} paired seeds: proposal - proportional = "
-            f"{mean['difference']:+.4f} bits per byte (95 % interval {mean['low']:+.4f} to {mean['high']:+.4f}; predicted "
-            f"{found['predicted_difference']:+.4f}): {found['verdict']}")
+            f"{mean['difference']:+.4f} bits per byte (95 % interval {mean['low']:+.4f} to {mean['high']:+.4f}"
+            f"{foreseen}): {found['verdict']}")
 
 
 def status(work: Work, steps: Sequence[str]) -> str:

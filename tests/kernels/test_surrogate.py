@@ -109,6 +109,11 @@ def test_a_domain_without_five_repeating_runs_is_capped_at_what_was_seen():
     assert epoch_limits(Runs(runs.weights)) is None
 
 
+def test_repeats_of_one_mixture_vouch_for_its_epochs_alone():
+    weights = np.array([[0.5, 0.5]] * 5 + [[0.9, 0.1]])
+    assert epoch_limits(Runs(weights, weights * 8, np.array([8.0, 8.0]))).tolist() == [7.2, 4.0]
+
+
 def test_anchor_and_noise_golden():
     groups = repeats(np.array([[0.5, 0.5], [0.2, 0.8], [0.5, 0.5], [0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]))
     scores = np.array([1.0, 5.0, 2.0, 9.0, 7.0, 3.0])

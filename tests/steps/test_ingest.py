@@ -193,4 +193,6 @@ def test_a_sample_keeps_the_same_ids_and_at_least_a_thousand(tmp_path):
     recipe = Recipe(work=str(tmp_path / "work"), sources=[{"name": "s", "license": "MIT", "path": put(tmp_path, "a.jsonl", lines)}])
     work = Work(recipe.work, LocalEngine(1))
     tenth, few = ({row["id"] for row in rows(ingest.run(work, recipe, share))} for share in (0.1, 0.0001))
+    counts = work.current()["ingest/s"].counts
+    assert counts["documents"] == len(few) and counts["bytes"] == sum(len(row["text"]) for row in rows(ingest.run(work, recipe, 0.0001)))
     assert 1_800 < len(tenth) < 2_200 and 1_000 <= len(few) < 1_500 and few < tenth

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuvee.kernels.runs import Runs
+from cuvee.kernels.runs import Runs, repeats
 
 _HARM_EPOCHS, _HARM_RUNS = 2.0, 5  # harm of repetition is fitted where this many runs passed these epochs
 _GRAIN = 1e-3  # of the mean exposure: less than this no swarm resolves, and the slope of x^power at 0 stays finite
@@ -94,10 +94,14 @@ class Saturating:
 
 
 def harmed_domains(runs: Runs) -> np.ndarray:
-    """Domains whose harm of repetition the runs can show. -> int64 (harmed,), empty without counts"""
+    """Domains whose harm of repetition the runs can show. -> int64 (harmed,), empty without counts
+
+    Repeats of one mixture count once: they say nothing of how the score moves with epochs.
+    """
     if runs.epochs is None:
         return np.zeros(0, np.int64)
-    return np.flatnonzero((runs.epochs > _HARM_EPOCHS).sum(axis=0) >= _HARM_RUNS)
+    distinct = np.unique(repeats(runs.weights), return_index=True)[1]
+    return np.flatnonzero((runs.epochs[distinct] > _HARM_EPOCHS).sum(axis=0) >= _HARM_RUNS)
 
 
 def epoch_limits(runs: Runs) -> np.ndarray | None:

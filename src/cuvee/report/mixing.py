@@ -53,7 +53,7 @@ def fit(found: Json | None) -> Html:
     points = [(run["measured_mean"], run["predicted_mean"], run["kind"]) for run in runs
               if _finite(run["measured_mean"], run["predicted_mean"])]
     said = f"Out-of-fold Spearman of the weighted mean score: {_interval(mean['spearman'], mean['low'], mean['high'])}, model {found['model']}."
-    drawn = [svg.scatter(points, "measured, bits per byte", "predicted out of fold", "Predicted against measured score of every run")] if points else []
+    drawn = [svg.scatter(points, "measured, in SDs of the swarm", "predicted out of fold", "Predicted against measured score of every run")] if points else []
     silent = sum(task["weight"] == 0 for task in found["tasks"])
     return section("fit", "Predicted and measured", note(tag("strong", said)), *(note(each, kind="bad") for each in found["notes"]), *drawn,
                    tag("h3", "Tasks"),

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cuvee.config import Ingest, Recipe, Source
@@ -207,7 +208,6 @@ class _Documents:
     rows: list[int] = field(default_factory=list)
     columns: dict[str, Any] = field(default_factory=dict)
     faults: list[raw.Fault] = field(default_factory=list)
-    bytes: int = 0
 
 
 def _documents(batch: raw.Batch, source: Source, config: Ingest, file: str) -> _Documents:
@@ -215,14 +215,13 @@ def _documents(batch: raw.Batch, source: Source, config: Ingest, file: str) -> _
     texts, records, found = [], [], _Documents(faults=list(batch.faults))
     for row, record in zip(batch.rows, batch.records):
         text = _text(record, source.text, fields)
-        fault, size = _fault(text, config.max_bytes)
+        fault = _fault(text, config.max_bytes)
         if fault is not None:
             found.faults.append(raw.Fault(file, row, *fault))
             continue
         found.rows.append(row)
         texts.append(text)
         records.append(record)
-        found.bytes += size
     found.faults.sort(key=lambda fault: fault.row)
     found.columns = {"text": texts, "license": _licenses(records, source, file, found.rows), **_described(records, source, config)}
     return found
@@ -237,16 +236,16 @@ def _text(record: dict[str, Any], template: str, fields: Sequence[str]) -> str |
     return record[template] if fields == [template] else template.format_map({name: record[name] for name in fields})
 
 
-def _fault(text: str | tuple[str, str], max_bytes: int) -> tuple[tuple[str, str] | None, int]:
+def _fault(text: str | tuple[str, str], max_bytes: int) -> tuple[str, str] | None:
     if isinstance(text, tuple):
-        return text, 0
+        return text
     try:
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as error:
-        return ("lone_surrogate", f"character {error.start} is a lone surrogate, U+{ord(text[error.start]):04X}"), 0
+        return ("lone_surrogate", f"character {error.start} is a lone surrogate, U+{ord(text[error.start]):04X}")
     if size > max_bytes:
-        return ("too_long", f"{size:,} bytes; ingest.max_bytes is {max_bytes:,}"), 0
-    return None, size
+        return ("too_long", f"{size:,} bytes; ingest.max_bytes is {max_bytes:,}")
+    return None
 
 
 def _licenses(records: Sequence[dict[str, Any]], source: Source, file: str, rows: Sequence[int]) -> list[str]:
@@ -308,7 +307,7 @@ class _Shelf:
         self.documents.append(documents)
         self.origins.append(origin)
         self.faults += found.faults
-        self.held += found.bytes
+        self.held += pc.sum(pc.binary_length(documents["text"])).as_py() or 0
         if self.held >= self.config.shard_bytes:
             self.write()
 
