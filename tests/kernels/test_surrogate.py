@@ -104,7 +104,7 @@ def test_scores_that_are_all_equal_predict_themselves():
 
 def test_a_domain_without_five_repeating_runs_is_capped_at_what_was_seen():
     epochs = np.column_stack([np.r_[np.full(5, 2.5), 0], np.r_[np.full(4, 2.5), 2, 1.0, 0][:6], np.arange(6.0)])
-    runs = Runs(np.full((6, 3), 1 / 3), epochs, np.ones(3))
+    runs = Runs(np.random.default_rng(0).dirichlet(np.ones(3), 6), epochs, np.ones(3))
     assert epoch_limits(runs).tolist() == [np.inf, 2.5, 5.0]  # the third: epochs 3, 4, 5 only
     assert epoch_limits(Runs(runs.weights)) is None
 

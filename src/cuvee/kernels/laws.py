@@ -94,23 +94,20 @@ class Saturating:
 
 
 def harmed_domains(runs: Runs) -> np.ndarray:
-    """Domains whose harm of repetition the runs can show. -> int64 (harmed,), empty without counts
-
-    Repeats of one mixture count once: they say nothing of how the score moves with epochs.
-    """
+    """Domains whose harm of repetition the runs can show. -> int64 (harmed,), empty without counts"""
     if runs.epochs is None:
         return np.zeros(0, np.int64)
-    distinct = np.unique(repeats(runs.weights), return_index=True)[1]
-    return np.flatnonzero((runs.epochs[distinct] > _HARM_EPOCHS).sum(axis=0) >= _HARM_RUNS)
+    return np.flatnonzero((runs.epochs > _HARM_EPOCHS).sum(axis=0) >= _HARM_RUNS)
 
 
 def epoch_limits(runs: Runs) -> np.ndarray | None:
     """Cap in epochs that the runs can vouch for: the largest seen, inf where harm is fitted; None without counts.
 
-    -> (domains,)
+    Here repeats of one mixture count once: they say nothing of how the score moves with epochs.  -> (domains,)
     """
     if runs.epochs is None:
         return None
     limits = runs.epochs.max(axis=0)
-    limits[harmed_domains(runs)] = np.inf
+    distinct = np.unique(repeats(runs.weights), return_index=True)[1]
+    limits[harmed_domains(runs.take(distinct))] = np.inf
     return limits
