@@ -154,7 +154,7 @@ def test_a_template_joins_columns(tmp_path):
 def test_priority_files_win_in_the_order_named(tmp_path):
     files = [put(tmp_path / f"{name}.jsonl", lines([BASE + " x" * n])) for n, name in enumerate("abc")]
     keeper = [next(row["file"] for row in call("dedup", files, tmp_path / f"o{n}", priority=priority).rows if row["keep"]) for n, priority in enumerate(
-        [[], [files[0]], [files[1], files[0]], ["a.jsonl", files[1]], [files[2], files[2], files[0]]])]
+        [[], [files[0]], [files[1], files[0]], ["a.jsonl", files[1]], [files[2], files[0], files[2]]])]
     assert keeper == ["c.jsonl", "a.jsonl", "b.jsonl", "a.jsonl", "c.jsonl"]
 
 

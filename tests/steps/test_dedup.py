@@ -204,6 +204,11 @@ def test_a_chain_loses_only_what_a_kept_text_resembles(tmp_path):
     assert all(max(jaccard(text, other) for other in kept) >= 0.75 for text, row in zip(texts, rows) if not row["keep"])
 
 
+def test_copies_collapse_to_the_longest_wherever_it_stands(tmp_path):
+    work, _ = deduplicated(recipe_of(tmp_path, {"a": [LONG, LONG.upper()], "b": [LONG + "!!", LONG + "!"]}))
+    assert sorted((row["document"], row["leader"]) for row in stored(work, "dedup.groups", "")) == [(0, 2), (1, 2), (3, 2)]
+
+
 def test_texts_without_tokens_are_compared_by_id_alone(tmp_path):
     _, rows = deduplicated(recipe_of(tmp_path, {"s": ["", "...", "", "--", "...", "\n", "x"]}))
     assert [row["kind"] for row in rows] == ["unique", "unique", "exact", "unique", "exact", "unique", "unique"]
