@@ -13,10 +13,12 @@ from cuvee.engine.local import LocalEngine
 from cuvee.engine.progress import Progress
 from cuvee.engine.run import Engine, Work
 from cuvee.engine.shard import Folder, Table
+from cuvee.engine.store import exists
 from cuvee.errors import UsageError, nearest
 from cuvee.report import write_report
 from cuvee.steps import decontaminate, dedup, embed, filter, fit, ingest, mix, quality, store, stream, swarm, tokenize, topics, validate
 from cuvee.steps import export as exports
+from cuvee.steps.inputs import expand
 
 JUDGES = ("filter", "decontaminate", "dedup")  # the tables that say which rows are kept
 
@@ -119,6 +121,7 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
         raise UsageError(f"--until {until}: no such step. {nearest(until, STEPS)}")
     share = _share(sample)
     recipe = _sampled(recipes.load(path, overrides), share)
+    _look(recipe)
     going = Run(recipe, Work(recipe.work, engine, Progress()), share)
     start = time.monotonic()
     with going.work.lock():
@@ -136,6 +139,19 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
         print(f"sample of {share:.2%}: {seconds:.0f} s here, so about {seconds / share / 3600:.1f} hours for all of it")
     print(f"{len(going.work.done)} steps done, {seconds:.1f} s; report: {page}")
     return going
+
+
+def _look(recipe: Recipe) -> None:
+    """Every file that the recipe names is there: a UsageError before any work."""
+    for source in recipe.sources:
+        expand(source.path, f"source {source.name}")
+    for each in recipe.evals:
+        expand(each.path, f"evaluation {each.name}")
+    named = {f"exclude.{name}": path for name, path in recipe.exclude}
+    named |= {"tokenizer.file": recipe.tokenizer.file, "embed.fit": recipe.embed.fit, "quality.labels": recipe.quality.labels}
+    for key, path in named.items():
+        if path is not None and not exists(path):
+            raise UsageError(f"{key}: no such file: {path}")
 
 
 def _say_what_a_new_source_costs(run: Run) -> None:
@@ -172,8 +188,8 @@ def _sampled(recipe: Recipe, share: float | None) -> Recipe:
 def check(path: str, overrides: Sequence[str] = ()) -> None:
     """Read the recipe and its inputs, and say what a run will do; nothing is written but the inputs' checksums."""
     recipe = recipes.load(path, overrides)
-    work = Work(recipe.work, LocalEngine(1))
-    print(summary.plan(work, recipe))
+    _look(recipe)
+    print(summary.plan(Work(recipe.work, LocalEngine(1)), recipe))
 
 
 def status(path: str, overrides: Sequence[str] = ()) -> None:
