@@ -14,7 +14,9 @@ from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder, add
 from cuvee.engine.step import Counts
 from cuvee.engine.store import read_json
+from cuvee.steps import store
 from cuvee.steps.inputs import inputs_of
+from cuvee.steps.subsets import check_floors
 
 TOP = 12  # domains of the mixture that are shown
 KEPT_KINDS = ("unique", "not_candidate")  # of the dedup table
@@ -102,7 +104,15 @@ def plan(work: Work, recipe: Recipe) -> str:
         kinds = ", ".join(sorted({file.kind for file in files}))
         size = sum(file.size for file in files)
         lines.append(f"{source.name:<20}{len(files):>7}{size:>16,}   {source.license or 'column ' + str(source.license_column)}; {kinds}")
-    return "\n".join([*lines, "", *cost(recipe)])
+    return "\n".join([*lines, "", *cost(recipe), *floors(work, recipe)])
+
+
+def floors(work: Work, recipe: Recipe) -> list[str]:
+    """Whether every domain offers a proxy enough to repeat it as the target will; a DataError where too many do not."""
+    tokens = store.opened(work, recipe)
+    if tokens is None or not recipe.budget.proxy:
+        return []
+    return [f"{check_floors(tokens.domains, recipe):.1%} of the tokens lie in domains too small for a proxy to repeat as the target will"]
 
 
 def cost(recipe: Recipe) -> list[str]:

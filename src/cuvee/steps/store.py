@@ -90,6 +90,14 @@ def run(work: Work, recipe: Recipe, tokens: Table, quality: Table, tokenizer: Fo
     return _store(folder, names, config, tokenizer)
 
 
+def opened(work: Work, recipe: Recipe) -> TokenStore | None:
+    """The newest finished token store of a work folder; None where there is none."""
+    current = work.current()
+    if not {"tokens", "tokenizer.fit"} <= current.keys() or not current["tokens"].manifest["complete"]:
+        return None
+    return _store(current["tokens"], sorted(current["tokens"].manifest["tasks"]), recipe.tokenize, current["tokenizer.fit"])
+
+
 def _domain_counts(work: Work, tokens: Table, quality: Table) -> list[dict[str, int]]:
     """Documents per domain of every shard."""
     step = Step("tokens.domains", VERSION, {}, (tokens.fingerprint, quality.fingerprint))
