@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import string
@@ -126,13 +127,19 @@ class Identities:
         status = os.stat(path)
         stamp = [status.st_size, status.st_mtime_ns]
         if self.known.get(path, [])[:2] != stamp:
-            self.known[path] = [*stamp, sha256(path)]
+            self.known[path] = [*stamp, _sha256(path, *stamp)]
             self.new = True
         return str(self.known[path][2])
 
     def save(self) -> None:
         if self.new:
             write_json(self.url, self.known)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _sha256(path: str, size: int, mtime: int) -> str:
+    """Of a file as it is by its size and time: a process that looks twice reads once."""
+    return sha256(path)
 
 
 def sha256(url: str) -> str:
