@@ -23,7 +23,8 @@ from cuvee.steps.rows import Rows, flat, id_halves, intrinsic_rank, partition_of
 
 VERSION = 1
 FLOOR = 0.65      # Jaccard from which an edge is stored: a threshold above it re-runs no pair
-AGREEMENT = 0.55  # share of equal minima under which a pair is not verified: 2.4 standard errors under the floor
+AGREEMENT = 0.55  # share of equal minima under which a pair is not verified ...
+MARGIN = 0.1      # ... and how far under a low threshold that is: 2.5 standard errors at .65
 BLOCK = 1 << 16   # pairs whose signatures are held at a time: 73 MB at most
 SIDE, FAR = np.uint64(32), np.uint64(40)  # bits of the right side where a pair is one number
 
@@ -38,8 +39,8 @@ def floor(config: Dedup) -> float:
 
 def run(work: Work, config: Dedup, rows: Rows, signatures: Table, groups: Folder) -> Folder:
     """`pairs.N.arrow`: pairs to verify, each once; `needed.N.arrow`: their documents, by shard."""
-    found = _partitions(work, rows, groups, _banded(work, config, rows, signatures, groups))
-    least = floor(config) - (FLOOR - AGREEMENT) if config.containment is None else None  # an excerpt agrees in few minima
+    found = _found(work, rows, groups, _banded(work, config, rows, signatures, groups))
+    least = min(AGREEMENT, config.threshold - MARGIN) if config.containment is None else None  # an excerpt agrees in few minima
     files = tuple(found.file(name) for name in found.files)
     return work.do(Step("dedup.pairs", VERSION, {"agreement": least}, (found.fingerprint, signatures.fingerprint)), [
         Task(f"{number:05d}", thin_pairs, {"name": f"{number:05d}", "files": files, "block": number, "rows": rows, "least": least})
@@ -54,7 +55,7 @@ def _banded(work: Work, config: Dedup, rows: Rows, signatures: Table, groups: Fo
         for number, (shard, url, first) in enumerate(zip(rows.shards, rows.urls, rows.firsts))])
 
 
-def _partitions(work: Work, rows: Rows, groups: Folder, banded: Folder) -> Folder:
+def _found(work: Work, rows: Rows, groups: Folder, banded: Folder) -> Folder:
     files = tuple(banded.file(f"{flat(shard)}.arrow") for shard in rows.shards)
     blocks = partitions(rows.count)
     return work.do(Step("dedup.candidates", VERSION, {"blocks": blocks}, (banded.fingerprint,)), [
