@@ -88,7 +88,7 @@ def test_eval_items_are_those_of_the_slow_script(documents, verdicts):
     assert {name: set(row["items"]) for name, row in verdicts.items() if row["hit"]} == expected and len(found) == 43
 
 
-EXAMPLE = re.compile(r"^\| `([^`]+:\d+)` \| `([^`]+:\d+)` \| ([\w.]+) \|", re.MULTILINE)
+EXAMPLE = re.compile(r"^\| `([^`]+:\d+)` \| `([^`]+:\d+)` \| ([^|]+) \|", re.MULTILINE)
 
 
 def test_the_examples_of_the_demo_page_are_true(documents, verdicts):

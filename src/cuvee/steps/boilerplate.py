@@ -1,4 +1,4 @@
-"""What decontamination sets aside: n-grams that many texts of many sources hold without the rest of the item.
+"""What decontamination sets aside: n-grams that many texts of many sources hold without half of the item or a string of it.
 
 `holders` counts, text by text and never in one process for all of them, which features stand together; `set_aside`
 adds up and judges; `report` lists every item and every text that was set aside.
@@ -22,7 +22,7 @@ from cuvee.kernels import boilerplate as kernel
 from cuvee.record import EVALS, SET_ASIDE
 from cuvee.steps import evals
 
-VERSION = 1
+VERSION = 2
 MIN_ROWS, MIN_SOURCES = 10_000, 3  # of all scanned documents; below, nothing is set aside
 PARTITIONS = 64  # of the holders, by text
 TASK_HITS = 4_000_000  # matches a `holders` task reads: about 100 MB
@@ -66,14 +66,20 @@ def count_holders(out: Output, name: str, files: Sequence[tuple[str, int]], part
                   records: str) -> Counts:
     """Of the texts of some partitions: how many hold each feature, with its items, and from which sources."""
     texts, found, sources = _held(files, partitions, features)
-    starts, entries = evals.items_by_feature(items)
-    sizes = read_table(records, ["features"])["features"].to_numpy()
-    held, supported = kernel.support(*kernel.distinct(texts, found), starts, entries, sizes)
+    starts, units, needed = _units(items, records)
+    held, supported = kernel.support(*kernel.distinct(texts, found), starts, units, needed)
     for kind, counts in (("held", held), ("supported", supported)):
         at = np.flatnonzero(counts)
         out.arrow(f"{name}.{kind}.arrow", [pa.record_batch([at, counts[at]], schema=COUNTS)], COUNTS)
     out.arrow(f"{name}.sources.arrow", [pa.record_batch(list(kernel.distinct(found, sources)), schema=COUNTS)], COUNTS)
     return {"pairs": len(texts)}
+
+
+def _units(items: str, records: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where each feature's units begin, the units, and how many other features a text must hold of each."""
+    starts, units = evals.lists(items, "units")
+    count = len(read_table(records, ["features"]))
+    return starts, units, kernel.needed(np.bincount(units, minlength=count), count)
 
 
 def _held(files: Sequence[tuple[str, int]], partitions: Sequence[int], features: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -85,13 +91,12 @@ def _held(files: Sequence[tuple[str, int]], partitions: Sequence[int], features:
 
 def judge_features(out: Output, found: dict[str, Sequence[str]], sources: int, features: str, items: str, records: str) -> Counts:
     """The features that are boilerplate, with how many texts and sources hold each."""
-    starts, entries = evals.items_by_feature(items)
-    sizes = read_table(records, ["features"])["features"].to_numpy()
-    held, supported = _added(found["held"], len(starts) - 1), _added(found["supported"], len(entries))
+    starts, units, _ = _units(items, records)
+    held, supported = _added(found["held"], len(starts) - 1), _added(found["supported"], len(units))
     pairs = [open_arrow(url).get_batch(0) for url in found["sources"]]
     from_sources = kernel.distinct(*(np.concatenate([pair[column].to_numpy() for pair in pairs]) for column in COUNTS.names))
     spread = np.bincount(from_sources[0], minlength=len(held))
-    aside = np.flatnonzero(kernel.set_aside(held, spread, supported, starts, entries, sizes))
+    aside = np.flatnonzero(kernel.set_aside(held, spread, supported, starts))
     out.arrow("set_aside.arrow", [pa.record_batch([aside, held[aside], spread[aside]], schema=ASIDE)], ASIDE)
     return {"set_aside": len(aside)}
 
@@ -116,7 +121,7 @@ def report(work: Work, features: Folder, aside: Folder | None, decided: Folder) 
 def write_report(out: Output, items: str, records: str, aside: str | None, counts: Sequence[str]) -> Counts:
     table = read_table(records)
     lost = set_aside_features(aside)
-    starts, entries = evals.items_by_feature(items)
+    starts, entries = evals.lists(items, "items")
     gone = np.isin(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), lost)
     added = {"set_aside": np.bincount(entries[gone], minlength=len(table)), "documents": _added(counts, len(table))}
     for name, column in added.items():

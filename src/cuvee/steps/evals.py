@@ -1,7 +1,7 @@
 """Evaluation records: the text of each, and what of it is looked for in documents.
 
 The step leaves `features.arrow` (hash, anchor, length: what a scan needs), `items.arrow` (of the same features: the
-records that hold each, and where it stands in the first of them), `records.parquet` and `quarantine.jsonl`.
+records and the strings that hold each, and where it stands in the first record), `records.parquet` and `quarantine.jsonl`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from cuvee.kernels.words import tokenize
 from cuvee.steps import raw
 from cuvee.steps.inputs import expand, sha256
 
-VERSION = 1
+VERSION = 2
+SHARED = 3  # records of an evaluation: a string that stands in as many is an instruction or a passage, not an item's own
 SKIPPED = frozenset({"id", "url", "source", "split", "subject"})  # keys that say where a record is from, and `*_id`
 
 RECORDS = pa.schema([
@@ -41,6 +42,7 @@ FEATURES = pa.schema([("hash", pa.uint64()), ("anchor", pa.uint64()), ("length",
 
 ITEMS = pa.schema([
     ("items", pa.large_list(pa.int64())),  # rows of records.parquet, ascending
+    ("units", pa.large_list(pa.int64())),  # these, then as many + the number of a string that holds it and is an item's own
     ("start", pa.int64()), ("end", pa.int64())])  # bytes of the first item's text
 
 
@@ -74,12 +76,13 @@ def write_features(out: Output, evals: Sequence[Eval], files: Sequence[File]) ->
     tokens = tokenize(buffer, starts)
     found = ngrams.features(tokens)
     record = np.repeat(np.arange(len(records)), np.diff(found.offsets))
-    known, items = _index(found, record)
-    first = known.pop("first")
-    out.arrow("features.arrow", [pa.record_batch(list(known.values()), schema=FEATURES)], FEATURES)
-    begin = starts[record[first]]
-    places = [tokens.starts[found.first[first]] - begin, tokens.ends[found.last[first]] - begin]
-    out.arrow("items.arrow", [pa.record_batch([items, *places], schema=ITEMS)], ITEMS)
+    hashes, first, feature = np.unique(found.hashes, return_index=True, return_inverse=True)
+    out.arrow("features.arrow", [pa.record_batch([hashes, found.anchors[first], found.lengths[first]], schema=FEATURES)], FEATURES)
+    start, end = tokens.starts[found.first] - starts[record], tokens.ends[found.last] - starts[record]
+    items = _lists(feature, record, len(hashes))
+    string, own = _strings(records, record, start, end)
+    units = _lists(np.append(feature, feature[own]), np.append(record, len(records) + string[own]), len(hashes))
+    out.arrow("items.arrow", [pa.record_batch([items, units, start[first], end[first]], schema=ITEMS)], ITEMS)
     features = np.bincount(items.values.to_numpy(), minlength=len(records))
     for name, column in (("text", texts), ("words", found.words), ("features", features), ("checkable", features > 0)):
         records = records.set_column(RECORDS.get_field_index(name), name, pa.array(column) if name != "text" else column)
@@ -90,15 +93,21 @@ def write_features(out: Output, evals: Sequence[Eval], files: Sequence[File]) ->
             "not_checkable": int((features == 0).sum())}
 
 
-def _index(found: ngrams.Features, record: np.ndarray) -> tuple[dict[str, np.ndarray], pa.Array]:
-    """Distinct features by hash with their first place in `found`, and the distinct records of each, ascending."""
-    hashes, first = np.unique(found.hashes, return_index=True)
-    order = np.lexsort((record, found.hashes))
-    pairs = np.stack([np.searchsorted(hashes, found.hashes[order]), record[order]])
-    pairs = pairs[:, np.append(True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0))] if len(order) else pairs
-    cuts = np.searchsorted(pairs[0], np.arange(len(hashes) + 1))
-    items = pa.LargeListArray.from_arrays(pa.array(cuts, pa.int64()), pa.array(pairs[1], pa.int64()))
-    return {"hash": hashes, "anchor": found.anchors[first], "length": found.lengths[first], "first": first}, items
+def _lists(feature: np.ndarray, holder: np.ndarray, features: int) -> pa.LargeListArray:
+    """The distinct holders of each feature, ascending."""
+    pairs = distinct(feature, holder)
+    bounds = np.searchsorted(pairs[0], np.arange(features + 1))
+    return pa.LargeListArray.from_arrays(pa.array(bounds, pa.int64()), pa.array(pairs[1], pa.int64()))
+
+
+def _strings(records: pa.Table, record: np.ndarray, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The string that each n-gram begins in, and whether it also ends there and the string is its item's own.
+
+    record: (n-grams,); start, end: (n-grams,), bytes of the record's text  ->  int64, bool (n-grams,)
+    """
+    counts = pc.list_value_length(records["strings"]).to_numpy()
+    sizes = pc.list_flatten(records["strings"]).to_numpy()
+    ...
 
 
 def _require(evals: Sequence[Eval], records: pa.Table) -> None:
