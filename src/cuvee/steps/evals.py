@@ -6,6 +6,8 @@ records and the strings that hold each, and where it stands in the first record)
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cuvee.config import Eval
@@ -23,7 +26,7 @@ from cuvee.engine.store import Output, open_arrow, open_input
 from cuvee.errors import DataError
 from cuvee.kernels import ngrams
 from cuvee.kernels.boilerplate import distinct
-from cuvee.kernels.text import NFC, buffers, nfc
+from cuvee.kernels.text import NFC, buffers
 from cuvee.kernels.words import tokenize
 from cuvee.steps import raw
 from cuvee.steps.inputs import expand, sha256
@@ -37,6 +40,8 @@ RECORDS = pa.schema([
     ("features", pa.int64()), ("checkable", pa.bool_()),
     ("name", pa.string()),        # eval:row, or eval/file:row where an evaluation has several files
     ("text", pa.large_string())])  # its string leaves, joined by newlines, in NFC
+
+READ = RECORDS.append(pa.field("strings", pa.list_(pa.large_string())))  # the leaves one by one
 
 FEATURES = pa.schema([("hash", pa.uint64()), ("anchor", pa.uint64()), ("length", pa.int64())])
 
@@ -70,9 +75,8 @@ def files_of(each: Eval) -> list[File]:
 
 def write_features(out: Output, evals: Sequence[Eval], files: Sequence[File]) -> Counts:
     faults: list[raw.Fault] = []
-    records = pa.concat_tables([_read(file, faults) for file in files] or [RECORDS.empty_table()]).combine_chunks()
-    texts = nfc(records["text"])
-    buffer, starts = buffers(texts)
+    records = pa.concat_tables([_read(file, faults) for file in files] or [READ.empty_table()]).combine_chunks()
+    buffer, starts = buffers(records["text"])
     tokens = tokenize(buffer, starts)
     found = ngrams.features(tokens)
     record = np.repeat(np.arange(len(records)), np.diff(found.offsets))
@@ -84,10 +88,10 @@ def write_features(out: Output, evals: Sequence[Eval], files: Sequence[File]) ->
     units = _lists(np.append(feature, feature[own]), np.append(record, len(records) + string[own]), len(hashes))
     out.arrow("items.arrow", [pa.record_batch([items, units, start[first], end[first]], schema=ITEMS)], ITEMS)
     features = np.bincount(items.values.to_numpy(), minlength=len(records))
-    for name, column in (("text", texts), ("words", found.words), ("features", features), ("checkable", features > 0)):
-        records = records.set_column(RECORDS.get_field_index(name), name, pa.array(column) if name != "text" else column)
+    for name, column in (("words", found.words), ("features", features), ("checkable", features > 0)):
+        records = records.set_column(RECORDS.get_field_index(name), name, pa.array(column))
     _require(evals, records)
-    out.table("records.parquet", records.cast(RECORDS))
+    out.table("records.parquet", records.select(RECORDS.names).cast(RECORDS))
     out.bytes("quarantine.jsonl", b"".join(orjson.dumps(fault._asdict()) + b"\n" for fault in faults))
     return {"records": len(records), "quarantined": len(faults), "features": len(first), "checkable": int((features > 0).sum()),
             "not_checkable": int((features == 0).sum())}
@@ -105,9 +109,19 @@ def _strings(records: pa.Table, record: np.ndarray, start: np.ndarray, end: np.n
 
     record: (n-grams,); start, end: (n-grams,), bytes of the record's text  ->  int64, bool (n-grams,)
     """
-    counts = pc.list_value_length(records["strings"]).to_numpy()
-    sizes = pc.list_flatten(records["strings"]).to_numpy()
-    ...
+    lists = records["strings"].combine_chunks()
+    sizes = pc.binary_length(lists.values).to_numpy()
+    begins = np.concatenate([[0], np.cumsum(sizes + 1)])
+    text = begins[lists.offsets.to_numpy()[record]]
+    string = np.searchsorted(begins, text + start, side="right") - 1
+    return string, (text + end <= begins[string] + sizes[string]) & _own(records)[string]
+
+
+def _own(records: pa.Table) -> np.ndarray:
+    """Which strings stand in fewer than SHARED records of their evaluation -> bool (strings,)"""
+    read = list(zip(records["eval"].to_pylist(), records["strings"].to_pylist()))
+    counts = Counter((name, string) for name, strings in read for string in set(strings))
+    return np.array([counts[name, string] < SHARED for name, strings in read for string in strings], bool)
 
 
 def _require(evals: Sequence[Eval], records: pa.Table) -> None:
@@ -121,16 +135,17 @@ def _require(evals: Sequence[Eval], records: pa.Table) -> None:
 
 def _read(file: File, faults: list[raw.Fault]) -> pa.Table:
     """The records of one file; what cannot be read joins `faults`. A file with faults only is a DataError."""
-    columns: dict[str, list[Any]] = {"row": [], "source_id": [], "text": []}
+    columns: dict[str, list[Any]] = {"row": [], "source_id": [], "text": [], "strings": []}
     before = len(faults)
     for batch in batches(file):
         faults += batch.faults
         for row, record in zip(batch.rows, batch.records):
-            text = "\n".join(leaves(record, file.eval.fields))
+            strings = [unicodedata.normalize("NFC", string) for string in leaves(record, file.eval.fields)]
+            text = "\n".join(strings)
             if not _is_unicode(text):
                 faults.append(raw.Fault(file.name, row, "lone_surrogate", "half of a surrogate pair in a string"))
                 continue
-            for column, value in zip(columns.values(), (row, _own_id(record), text)):
+            for column, value in zip(columns.values(), (row, _own_id(record), text, strings)):
                 column.append(value)
     if not columns["row"] and len(faults) > before:
         raise DataError(f"evaluation {file.eval.name}, {file.url}: no readable record; line {faults[before].row}: "
@@ -139,7 +154,7 @@ def _read(file: File, faults: list[raw.Fault]) -> pa.Table:
     names = [f"{file.prefix}:{row}" for row in columns["row"]]
     ready = {"eval": [file.eval.name] * count, "file": [file.name] * count, **columns, "name": names}
     return pa.table([pa.array(ready[field.name], field.type) if field.name in ready else pa.nulls(count, field.type)
-                     for field in RECORDS], schema=RECORDS)
+                     for field in READ], schema=READ)
 
 
 def batches(file: File) -> Iterator[raw.Batch]:
@@ -189,15 +204,15 @@ def places(features: str, hashes: np.ndarray) -> np.ndarray:
     return np.searchsorted(open_arrow(features).get_batch(0)["hash"].to_numpy(), hashes)
 
 
-def items_by_feature(url: str) -> tuple[np.ndarray, np.ndarray]:
-    """Where each feature's items begin, int64 (features + 1,), and the items."""
-    lists = open_arrow(url).get_batch(0)["items"]
-    return lists.offsets.to_numpy(), lists.values.to_numpy()
+def lists(items: str, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """Where each feature's `items` or `units` begin, int64 (features + 1,), and these."""
+    found = open_arrow(items).get_batch(0)[column]
+    return found.offsets.to_numpy(), found.values.to_numpy()
 
 
 def items_of(items: str, documents: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distinct (document, item), sorted, of (document, feature) pairs."""
-    starts, entries = items_by_feature(items)
+    starts, entries = lists(items, "items")
     counts = starts[features + 1] - starts[features]
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return distinct(np.repeat(documents, counts), entries[np.repeat(starts[features], counts) + within])
