@@ -5,6 +5,7 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from cuvee.errors import DataError
 from cuvee.record import EDITS
 from cuvee.steps import decontaminate, ingest
 from cuvee.steps.documents import shards
+from cuvee.steps.evals import lists
 
 CASES = ("answer-only", "chinese-item", "id-fields", "inline-question", "short-items")
 QUESTION = "which river flows through seven countries before it reaches the wide delta on the shallow northern sea"
@@ -199,3 +201,11 @@ def test_records_are_read_in_file_order_and_what_is_broken_is_counted(tmp_path):
         ("e:0", "7", "a\nb\nc\nd"), ("e:4", None, "e"), ("named:0", "7", "b\nc"), ("named:4", None, QUESTION)]
     faults = [json.loads(line) for line in read_bytes(folder.file("quarantine.jsonl")).splitlines()]
     assert [(f["row"], f["reason"]) for f in faults] == [(1, "bad_json"), (3, "lone_surrogate")] * 2 and folder.counts["quarantined"] == 4
+
+
+def test_a_unit_is_an_item_or_a_string_of_its_own_by_hand(tmp_path):
+    shared = " ".join(QUESTION.split()[:13])
+    own = [{"rule": shared, "q": " ".join(f"e\u0301{n}q{word}" for word in range(14)), "a": [" ".join(f"a{n}{word}" for word in range(13)), ""]} for n in range(3)]
+    work, *_ = decontaminated(tmp_path, documents_of(tmp_path), [{"name": "e", "path": write(tmp_path / "e.jsonl", own)}])
+    _, units = lists(work.current()["decontaminate.features"].file("items.arrow"), "units")
+    assert np.bincount(units, minlength=15).tolist() == [28] * 3 + [0, 2, 1, 0] * 3  # 40 words; then rule, q, a[0], a[1] of each

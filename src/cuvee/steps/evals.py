@@ -32,7 +32,7 @@ from cuvee.steps import raw
 from cuvee.steps.inputs import expand, sha256
 
 VERSION = 2
-SHARED = 3  # records of an evaluation: a string that stands in as many is an instruction or a passage, not an item's own
+SHARED, SHARED_PART = 3, 100  # a string in 3 records and 1 / 100 of its evaluation is an instruction or a passage, not an item's own
 SKIPPED = frozenset({"id", "url", "source", "split", "subject"})  # keys that say where a record is from, and `*_id`
 
 RECORDS = pa.schema([
@@ -118,10 +118,11 @@ def _strings(records: pa.Table, record: np.ndarray, start: np.ndarray, end: np.n
 
 
 def _own(records: pa.Table) -> np.ndarray:
-    """Which strings stand in fewer than SHARED records of their evaluation -> bool (strings,)"""
+    """Which strings are not shared by many records of their evaluation -> bool (strings,)"""
     read = list(zip(records["eval"].to_pylist(), records["strings"].to_pylist()))
     counts = Counter((name, string) for name, strings in read for string in set(strings))
-    return np.array([counts[name, string] < SHARED for name, strings in read for string in strings], bool)
+    limit = {name: max(SHARED, count // SHARED_PART) for name, count in Counter(name for name, _ in read).items()}
+    return np.array([counts[name, string] < limit[name] for name, strings in read for string in strings], bool)
 
 
 def _require(evals: Sequence[Eval], records: pa.Table) -> None:
