@@ -22,6 +22,7 @@ import numpy as np
 import planted
 import pyarrow as pa
 import pyarrow.parquet as pq
+from slow_words import GRAM, Runs, leaves, words
 
 from cuvee import standalone
 from cuvee.config import Decontaminate
@@ -101,10 +102,10 @@ def peer(name: str, python: str, folder: Path, count: int) -> tuple[Verdict, flo
 
 def scan_speed(made: planted.Planted, size: int) -> float:
     """MB of text a CPU second: NFC, words, search among `size` features. The best of three."""
-    items = ["\n".join(planted.leaves(record)) for records in made.evals.values() for record in records]
+    items = ["\n".join(leaves(record)) for records in made.evals.values() for record in records]
     own, rng = features(tokenize(*buffers(nfc(pa.array(items))))), np.random.default_rng(0)
     hashes, first = np.unique(np.append(own.hashes, rng.integers(0, 2**64, size, np.uint64)), return_index=True)
-    anchors, lengths = np.append(own.anchors, rng.integers(0, 2**64, size, np.uint64)), np.append(own.lengths, np.full(size, planted.GRAM))
+    anchors, lengths = np.append(own.anchors, rng.integers(0, 2**64, size, np.uint64)), np.append(own.lengths, np.full(size, GRAM))
     known = FeatureSet.build(hashes, anchors[first], lengths[first])
     batches = list(cut(pa.chunked_array([pa.array([document.text for document in made.documents], pa.large_string())]), BATCH))
     seconds = []
@@ -118,9 +119,9 @@ def scan_speed(made: planted.Planted, size: int) -> float:
 
 def true_pairs(made: planted.Planted, places: Sequence[int], verdict: Verdict) -> tuple[int, int]:
     """Named (document, item) pairs, and those that a slow search of words confirms."""
-    known = {f"{file}:{row}": planted.Runs.of(record) for file, records in made.evals.items() for row, record in enumerate(records)}
+    known = {f"{file}:{row}": Runs.of(record) for file, records in made.evals.items() for row, record in enumerate(records)}
     named = [(place, item) for place in places for item in verdict.items[place]]
-    return len(named), sum(known[item].occur(planted.words(made.documents[place].text)) for place, item in named)
+    return len(named), sum(known[item].occur(words(made.documents[place].text)) for place, item in named)
 
 
 def table(made: planted.Planted, verdicts: Mapping[str, Verdict]) -> Iterator[str]:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-GRAM, SHORTEST, DISTINCT = 13, 8, 6  # words of an n-gram and of the shortest record; distinct ones (docs/design.md, section 5)
+from slow_words import DISTINCT, GRAM, SHORTEST, Runs, checkable, leaves, windows, words
+
 QUESTION, ANSWER = ("question", "prompt", "context", "input"), ("answer", "continuation", "output")
-WORD = re.compile(r"[\u3400-\u9fff]|(?:(?![\u3400-\u9fff])[^\W_])+(?:'[^\W\d_]+)*")
 SENTENCE = re.compile(r"(?<=[.\n])\s+")
 QUOTES = (
     "Four score and seven years ago our fathers brought forth on this continent, a new nation, conceived in Liberty, and dedicated to the proposition that all men are created equal.",
@@ -84,49 +84,6 @@ class Planted:
         return Item(f"{file}:{len(rows) - 1}", record)
 
 
-def leaves(record: Any) -> Iterator[str]:
-    if isinstance(record, str):
-        yield record
-    elif isinstance(record, Mapping):
-        for key, value in record.items():
-            if not key.endswith("_id"):
-                yield from leaves(value)
-    elif isinstance(record, (list, tuple)):
-        for value in record:
-            yield from leaves(value)
-
-
-def words(text: str) -> list[str]:
-    return WORD.findall(unicodedata.normalize("NFC", text).lower().replace("’", "'"))
-
-
-def checkable(text: str) -> bool:
-    """Whether some 13 words of it are a feature."""
-    found = words(text)
-    runs = (found[start : start + GRAM] for start in range(len(found) - GRAM + 1))
-    return any(len(set(run)) >= DISTINCT and any(word.isalpha() for word in run) for run in runs)
-
-
-class Runs(NamedTuple):
-    """Word n-grams of a record: 13 words, or all of a shorter one."""
-
-    length: int
-    known: set[tuple[str, ...]]
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Runs:
-        found = words("\n".join(leaves(record)))
-        length = min(GRAM, max(SHORTEST, len(found)))
-        return cls(length, set(windows(found, length)))
-
-    def occur(self, found: list[str]) -> bool:
-        return not self.known.isdisjoint(windows(found, self.length))
-
-
-def windows(found: Sequence[str], length: int) -> Iterator[tuple[str, ...]]:
-    return zip(*(found[start:] for start in range(length)))
-
-
 def clean(texts: Sequence[str], planted: Planted) -> list[str]:
     """The texts that hold nothing of any record."""
     known: dict[int, set[tuple[str, ...]]] = {}
@@ -140,7 +97,7 @@ class Writer:
     """Made text: words of the carriers, drawn by how often they occur. 13 of them in one order never stand anywhere else."""
 
     def __init__(self, carriers: Sequence[str], rng: random.Random):
-        counts = Counter(word for text in carriers[:2000] for word in words(text) if word.isalpha() and word.isascii())
+        counts = Counter(word for text in rng.sample(carriers, min(len(carriers), 2000)) for word in words(text) if word.isalpha() and word.isascii())
         self.words, self.weights = zip(*counts.most_common(5000))
         self.rng = rng
 
@@ -257,11 +214,12 @@ def build(carriers: Sequence[str], real: Mapping[str, Sequence[Mapping[str, Any]
         planted.documents += [Document(plan.family, FORMS[form](plan.item, next(place), rng), frozenset([plan.item.name])) for form in plan.forms]
     for family, text, count in shown:
         planted.documents += [Document(family, embed(text, next(place), rng), frozenset()) for _ in range(count)]
-    for item in decoys[: size.single]:
-        planted.documents.append(Document("12 words", embed(" ".join(item.text.split()[: GRAM - 1]), next(place), rng), frozenset()))
-    for item in decoys[size.single :]:
+    for number, item in enumerate(decoys):
         found = item.text.split()
-        planted.documents.append(Document("shuffled", embed(" ".join(rng.sample(found, len(found))), next(place), rng), frozenset()))
+        family, piece = ("12 words", found[: GRAM - 1]) if number % 2 else ("shuffled", rng.sample(found, len(found)))
+        texts = (embed(" ".join(piece), carrier, rng) for carrier in place)
+        text = next(text for text in texts if not Runs.of(item.record).occur(words(text)))  # its 13th word may follow by chance
+        planted.documents.append(Document(family, text, frozenset()))
     planted.documents += [Document("untouched", text, frozenset()) for text in free]
     rng.shuffle(planted.documents)
     return planted

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import planted
 from tests.commands import call
 from tests.conftest import ROOT
+
+sys.path.append(str(ROOT / "benchmarks"))
+import planted  # noqa: E402
+from slow_words import GRAM, windows, words  # noqa: E402
 
 SIZE = planted.Size(single=9, mirrored=3, mirrors=50)
 UNTOUCHED = 10_000  # rows from which on texts are set aside
@@ -22,8 +26,8 @@ def judged(tmp_path_factory):
     """family -> (document, row of the table)"""
     folder = tmp_path_factory.mktemp("planted")
     rng = random.Random(0)
-    words = ["".join(rng.choices("abcdefghijklmnop", k=rng.randint(3, 9))) for _ in range(3000)]
-    carriers = [". ".join(" ".join(rng.choices(words, k=12)) for _ in range(3)) for _ in range(UNTOUCHED)]
+    vocabulary = ["".join(rng.choices("abcdefghijklmnop", k=rng.randint(3, 9))) for _ in range(3000)]
+    carriers = [". ".join(" ".join(rng.choices(vocabulary, k=12)) for _ in range(3)) for _ in range(UNTOUCHED)]
     real = {name: [json.loads(line) for line in (ROOT / "examples" / "evals" / name).read_text().splitlines()] for name in ("humaneval.jsonl", "verses.jsonl")}
     made = planted.build(carriers, real, SIZE)
     files = [_write(folder / f"{part}.jsonl", [{"text": document.text} for document in made.documents[part::4]]) for part in range(4)]
@@ -63,5 +67,5 @@ def test_what_the_web_says_of_old_is_set_aside(family, judged):
 
 def test_what_is_set_aside_is_boilerplate_and_no_item(judged):
     shown = [text for family in LOOKALIKES for text in planted.BOILERPLATE[family][0]]
-    listed = {" ".join(planted.words(row["text"])) for row in judged[1]}
-    assert listed == {" ".join(run) for text in shown for run in planted.windows(planted.words(text), planted.GRAM)}
+    listed = {" ".join(words(row["text"])) for row in judged[1]}
+    assert listed == {" ".join(run) for text in shown for run in windows(words(text), GRAM)}

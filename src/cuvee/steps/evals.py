@@ -32,7 +32,7 @@ from cuvee.steps import raw
 from cuvee.steps.inputs import expand, sha256
 
 VERSION = 2
-SHARED, SHARED_PART = 3, 100  # a string in 3 records and 1 / 100 of its evaluation is an instruction or a passage, not an item's own
+SHARED = (3, 20, 100)  # a string in 3 records, and in 1 / 20 or 100 of its evaluation's, is an instruction or a passage, not an item's own
 SKIPPED = frozenset({"id", "url", "source", "split", "subject"})  # keys that say where a record is from, and `*_id`
 
 RECORDS = pa.schema([
@@ -121,7 +121,8 @@ def _own(records: pa.Table) -> np.ndarray:
     """Which strings are not shared by many records of their evaluation -> bool (strings,)"""
     read = list(zip(records["eval"].to_pylist(), records["strings"].to_pylist()))
     counts = Counter((name, string) for name, strings in read for string in set(strings))
-    limit = {name: max(SHARED, count // SHARED_PART) for name, count in Counter(name for name, _ in read).items()}
+    least, part, most = SHARED
+    limit = {name: min(most, max(least, count // part)) for name, count in Counter(name for name, _ in read).items()}
     return np.array([counts[name, string] < limit[name] for name, strings in read for string in strings], bool)
 
 
