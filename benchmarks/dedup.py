@@ -135,7 +135,8 @@ def side_by_side(folder: Path, venvs: Path, size: int, rounds: int, workers: int
 
 def prepare(small: Path, venvs: Path, folder: Path, workers: int) -> tuple[dict, dict[str, str], dict[str, str]]:
     """Install and try every tool on a little text -> how to call those that work, versions, and why others do not"""
-    calls, versions, failed = {"Cuvee": run_ours}, {"Cuvee": "this checkout"}, {}
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=PEERS, capture_output=True, text=True).stdout.strip()
+    calls, versions, failed = {"Cuvee": run_ours}, {"Cuvee": commit or "this checkout"}, {}
     run_ours(small / "in", folder / "Cuvee-small", workers, 600)
     for tool in TOOLS:
         try:
