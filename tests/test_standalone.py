@@ -164,6 +164,24 @@ def test_threshold_and_containment(tmp_path):
         [{}, {"threshold": 0.9}, {"threshold": 0.9, "containment": 1}])] == [1, 2, 1]
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("spans", ["paragraph", "three_sentences"])
+def test_spans_change_the_text_alone(spans, suffix, tmp_path):
+    said = "Öne has been said. Two has been said too. Three is the last of them."
+    texts = [f"{said}\n{BASE}", f"{BASE.replace('word', 'other')}\n{said}", "clean as it was", f"Ah. {said.upper()}"]
+    records = [{"n": n, "text": text, "x": [n]} for n, text in enumerate(texts)]
+    path = put(tmp_path / "a.jsonl", b"".join(json.dumps(each).encode() + b"\n" for each in records)) if suffix == "jsonl" else tmp_path / "a.parquet"
+    if suffix == "parquet":
+        pq.write_table(pa.Table.from_pylist(records), path)
+    done = call("dedup", [path], tmp_path / "out", spans=spans)
+    kept = tmp_path / "out" / "kept" / path.name
+    found = pq.read_table(kept).to_pylist() if suffix == "parquet" else [json.loads(line) for line in kept.read_bytes().splitlines()]
+    cut = {**records[0], "text": BASE}  # the shorter of the two, filtered again: it has 20 words
+    last = [records[3]] if spans == "paragraph" else []
+    assert found == [cut, records[1], records[2], *last] and [row["kind"] for row in done.rows][3] == ("unique" if last else "filtered_again")
+    assert done.counts["kinds"] == ({} if last else {"filtered_again": 1}) and list(done.rows[0]) == list(DEDUP_COLUMNS)
+
+
 # What is refused, before any work.
 
 @pytest.mark.parametrize("files, options, said", [
@@ -171,7 +189,8 @@ def test_threshold_and_containment(tmp_path):
     (["a.jsonl", "a.jsonl"], {}, "files are named a.jsonl"), (["a.parquet"], {}, "a.parquet: no column 'text'. Columns: body"),
     (["a.jsonl", "b.parquet"], {"id": "key"}, "no column 'key'"), (["a.jsonl"], {"priority": "other.jsonl"}, "--priority other.jsonl: not among"),
     (["a.jsonl"], {"threshold": 0}, "--threshold 0"), (["a.jsonl"], {"threshold": 1.5}, "--threshold 1.5"), (["a.jsonl"], {"engine": "slurm"}, "--engine slurm"),
-    (["a.jsonl"], {"text": "{open"}, "is no template"), (["a.jsonl"], {"workers": 0}, "--workers 0")])
+    (["a.jsonl"], {"text": "{open"}, "is no template"), (["a.jsonl"], {"spans": "words"}, "--spans words"),
+    (["a.jsonl"], {"text": "{text} {n}", "spans": "paragraph"}, "--spans with --text .* cannot be cut"), (["a.jsonl"], {"workers": 0}, "--workers 0")])
 def test_a_wrong_call_is_exit_2_and_leaves_nothing(files, options, said, tmp_path):
     for name in ("a.jsonl", "sub/a.jsonl"):
         put(tmp_path / name, lines())

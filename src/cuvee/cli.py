@@ -115,12 +115,13 @@ def export(recipe: RecipePath, out: Out, format: Annotated[str, typer.Option(hel
 def dedup(files: Annotated[list[str], typer.Argument(metavar="FILES...", help="JSONL or Parquet")], out: Out, text: TextColumn = "text",
           id: IdColumn = None, threshold: Annotated[float, typer.Option(help="Jaccard of 5-grams from which a text is a duplicate")] = 0.75,
           containment: Annotated[Optional[float], typer.Option(help="shared over smaller from which it is one too")] = None,  # noqa: UP007, UP045
+          spans: Annotated[str, typer.Option(metavar="off|paragraph|three_sentences", help="cut what repeats inside kept texts")] = "off",
           priority: Annotated[list[str], typer.Option(metavar="FILE", help="wins duplicates; the first named wins most")] = [],  # noqa: B006
           workers: Workers = None, engine: EngineName = "local") -> None:
     """Remove exact, normalised and near duplicates from files."""
     from cuvee import standalone
 
-    config = _section("Dedup", threshold=threshold, containment=containment)
+    config = _section("Dedup", threshold=threshold, containment=containment, spans=spans)
     with _closing(make_engine(engine, workers)) as running:
         counts = standalone.dedup(_call(files, out, text, id, running), config, priority)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts["kinds"].items()) or "none removed"

@@ -24,6 +24,11 @@ def parse_share(value: Any) -> Any:
     return float(match[1]) / 100 if match else value
 
 
+def _off(value: Any) -> Any:
+    """YAML 1.1 reads an unquoted `off` as false."""
+    return "off" if value is False else value
+
+
 Count = Annotated[int, BeforeValidator(parse_count), Field(ge=0)]
 Share = Annotated[float, BeforeValidator(parse_share), Field(ge=0, le=1)]
 
@@ -111,6 +116,7 @@ class Dedup(Section):
     containment: Annotated[float, Field(gt=0, le=1)] | None = None  # shared over smaller that is a duplicate too
     keep: Literal["one", "none"] = "one"  # none: every member of a group goes
     max_shingles: Count = 4_000_000     # a longer document is compared by id and tokens only, and is `not_candidate`
+    spans: Annotated[Literal["off", "paragraph", "three_sentences"], BeforeValidator(_off)] = "off"  # cut repeats of 8 words or more inside kept documents
 
 
 class Embed(Section):

@@ -99,7 +99,8 @@ DEDUP = pa.schema([
     *KEY,
     ("source_id", pa.string()),
     ("keep", pa.bool_()),
-    ("kind", pa.string()),           # kept: unique, not_candidate; dropped: exact, normalised, near, license_conflict
+    ("kind", pa.string()),           # kept: unique, not_candidate; dropped: exact, normalised, near, license_conflict, and
+                                     # filtered_again: repeated spans were cut, and the filter drops what is left
     ("kept_by", pa.string()),        # id of the row that stays instead
     ("kept_by_source", pa.string()),
     ("kept_by_shard", pa.string()),
@@ -108,7 +109,9 @@ DEDUP = pa.schema([
     ("copies", pa.int64()),          # 1 + rows whose keeper it is; null where dropped
     ("licenses", pa.list_(pa.string())),  # over its copies, sorted; null where dropped
     ("sources", pa.list_(pa.string())),
+    ("edits", EDITS),                # repeated spans that stay elsewhere; null where there is none
 ])
+
 
 def embed_schema(dimensions: int) -> pa.Schema:
     """Its metadata has `scale`: vector x scale is a unit vector, or zero where the embedder knows nothing of the text."""

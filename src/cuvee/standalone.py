@@ -62,6 +62,8 @@ class Command:
 def dedup(call: Call, config: Dedup, priority: Sequence[str]) -> Counts:
     """Deduplicate files. priority: files that win a duplicate, the first most."""
     files = _files(call)
+    if config.spans != "off":
+        _check_one_column(call, "--spans")
     ranks = _priorities(files, priority)
     recipe = _recipe(call, files, {"dedup": config}, ranks)
 
@@ -80,8 +82,8 @@ def decontaminate(call: Call, config: Decontaminate, evals: Sequence[str], field
     both = sorted({os.path.realpath(url) for url, _ in named} & {os.path.realpath(file.input.url) for file in files})
     if both:
         raise UsageError(f"{both[0]} is named both as input and as --evals. Name it once.")
-    if config.rule == "cut" and template_fields(call.text) != [call.text]:
-        raise UsageError(f"--rule cut with --text '{call.text}': a span of several columns cannot be cut. Name one column, or use another rule.")
+    if config.rule == "cut":
+        _check_one_column(call, "--rule cut")
     found = [Eval(name=name, path=url, fields=fields) for url, name in named]
     recipe = _recipe(call, files, {"decontaminate": config, "evals": found}, {})
 
@@ -92,6 +94,11 @@ def decontaminate(call: Call, config: Decontaminate, evals: Sequence[str], field
 
     settings = {"decontaminate": config.identity(), "fields": fields, "evals": {name: sha256(url) for url, name in named}}
     return _run(Command("decontaminate", DECONTAMINATE_FILE, decontaminate_rows), call, files, recipe, settings, judge)
+
+
+def _check_one_column(call: Call, option: str) -> None:
+    if template_fields(call.text) != [call.text]:
+        raise UsageError(f"{option} with --text '{call.text}': a span of several columns cannot be cut. Name one column, or leave {option} out.")
 
 
 def _run(command: Command, call: Call, files: Sequence[File], recipe: Recipe, settings: dict[str, Any], judge: Judge) -> Counts:

@@ -19,7 +19,7 @@ from cuvee.engine.store import Output, open_npy, read_table
 from cuvee.kernels.minhash import BANDS, MINIMA, agreement_pairs, band_keys, sort_keys
 from cuvee.kernels.pairs import candidate_blocks, group_offsets
 from cuvee.kernels.shingles import WIDTH
-from cuvee.steps.rows import Rows, flat, id_halves, intrinsic_rank, partition_of, partitions
+from cuvee.steps.rows import Rows, flat, id_halves, in_company, intrinsic_rank, partition_of, partitions
 
 VERSION = 1
 FLOOR = 0.65      # Jaccard from which an edge is stored: a threshold above it re-runs no pair
@@ -87,7 +87,7 @@ def pair_partition(out: Output, name: str, files: Sequence[str], partition: int,
     """Pairs of every band group of a partition, by the block of documents that the left one stands in."""
     table = gather(files, partition)
     key, rank, sort, document = (table[each].to_numpy() for each in BAND.names)
-    shared = _in_company(key)
+    shared = in_company(key)
     key, rank, sort, document = key[shared], rank[shared], sort[shared], document[shared]
     order = np.lexsort((document, rank, key))
     known, document = np.unique(document[order], return_inverse=True)  # under 2^32 of them: a pair is one number
@@ -110,16 +110,6 @@ def _distinct(values: np.ndarray) -> np.ndarray:
     """Sorts in place; ten times as fast as numpy's own `unique`, which hashes."""
     values.sort()
     return values[np.append(True, values[1:] != values[:-1])[:len(values)]]
-
-
-def _in_company(keys: np.ndarray) -> np.ndarray:
-    """Which keys occur more than once."""
-    order = np.argsort(keys)
-    again = np.zeros(len(keys) + 1, bool)
-    again[1:-1] = keys[order[1:]] == keys[order[:-1]]
-    shared = np.zeros(len(keys), bool)
-    shared[order] = again[1:] | again[:-1]
-    return shared
 
 
 def thin_pairs(out: Output, name: str, files: Sequence[str], block: int, rows: Rows, least: float | None) -> Counts:

@@ -1,8 +1,8 @@
 """Deduplicate: sign every document, find pairs that are alike, decide who stays.
 
 `dedup.sign` is done per source; sequences.py, candidates.py and edges.py find what is alike among all of them; keepers.py
-decides. All but the decision see every row that `signed` verdicts keep, so that a new evaluation, threshold or priority
-re-runs the decision alone.
+decides; spans.py then cuts what repeats inside of what stays, where the recipe asks for it. All but these two see every
+row that `signed` verdicts keep, so that a new evaluation, threshold or priority re-runs the decision alone.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from cuvee.engine.store import Output, open_arrow, read_table
 from cuvee.kernels.minhash import sign
 from cuvee.kernels.shingles import WIDTH
 from cuvee.kernels.text import NFC
-from cuvee.record import DEDUP, SIGN
-from cuvee.steps import candidates, edges, keepers, sequences
+from cuvee.record import DEDUP, EDITS, SIGN
+from cuvee.steps import candidates, edges, keepers, sequences, spans
 from cuvee.steps.documents import Shard, identity, shards
 from cuvee.steps.rows import Rows
 
-VERSION = 1
+VERSION = 2        # of the table
+SIGN_VERSION = 1
 
 
 def run(work: Work, recipe: Recipe, documents: Table, signed: Sequence[Table], judged: Sequence[Table]) -> Table:
@@ -38,14 +39,22 @@ def run(work: Work, recipe: Recipe, documents: Table, signed: Sequence[Table], j
     pairs = candidates.run(work, recipe.dedup, rows, signatures, groups)
     found = edges.run(work, recipe.dedup, rows, documents, signed, pairs)
     decided = keepers.run(work, recipe, rows, signatures, judged, groups, found)
+    if recipe.dedup.spans == "off":
+        return Table.of("dedup", [_decisions(work, recipe, "dedup", rows, judged, decided)])
+    whole = Table.of("dedup.whole", [_decisions(work, recipe, "dedup.whole", rows, judged, decided)])
+    return Table.of("dedup", [spans.run(work, recipe, rows, shards(documents, *signed, *judged), whole)])
+
+
+def _decisions(work: Work, recipe: Recipe, name: str, rows: Rows, judged: Sequence[Table], decided: Folder) -> Folder:
+    """The table of verdicts on whole documents."""
     args = {"decided": decided.file("decided.arrow"), "longest": recipe.dedup.max_shingles + WIDTH - 1, "allowed": keepers.allowed(recipe)}
-    return Table.of("dedup", [work.do(Step("dedup", VERSION, {}, (decided.fingerprint,)), [
+    return work.do(Step(name, VERSION, {}, (decided.fingerprint,)), [
         Task(shard, decision_shard, {"name": shard, "number": number, "signed": url, "judged": tuple(table.files[shard] for table in judged),
-                                     **args}) for number, (shard, url) in enumerate(zip(rows.shards, rows.urls))])])
+                                     **args}) for number, (shard, url) in enumerate(zip(rows.shards, rows.urls))])
 
 
 def sign_sources(work: Work, recipe: Recipe, documents: Table, signed: Sequence[Table]) -> list[Folder]:
-    steps = [(Step("dedup.sign", VERSION, {"nfc": NFC}, identity(source.name, documents, *signed), ("numba",), source.name),
+    steps = [(Step("dedup.sign", SIGN_VERSION, {"nfc": NFC}, identity(source.name, documents, *signed), ("numba",), source.name),
               [Task(shard.part, sign_shard, {"shard": shard}) for shard in shards(documents, *signed) if shard.source == source.name])
              for source in recipe.sources]
     return work.do_all(steps)
@@ -90,7 +99,8 @@ def _table(name: str, rows: pa.Table, decision: pa.Table, longest: int, allowed:
         source, part, rows["row"], rows["id"], rows["source_id"], keep, pc.if_else(long, "not_candidate", kind),
         *(decision[column] for column in ("kept_by", "kept_by_source", "kept_by_shard", "kept_by_row", "similarity")),
         pc.if_else(stands, 1, decision["copies"]), *(pc.if_else(stands, _single(own), decision[column])
-                                                     for column, own in (("licenses", rows["license"]), ("sources", source)))], schema=DEDUP)
+                                                     for column, own in (("licenses", rows["license"]), ("sources", source))),
+        pa.nulls(len(rows), EDITS)], schema=DEDUP)
 
 
 def _single(values: pa.Array | pa.ChunkedArray) -> pa.ListArray:

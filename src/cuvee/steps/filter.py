@@ -63,7 +63,16 @@ def filter_shard(out: Output, shard: Shard, config: Filter, allow: frozenset[str
             "dropped": dict(sorted(dropped.items()))}
 
 
-def _statistics(texts: pa.ChunkedArray) -> Statistics:
+def fails(texts: pa.Array, config: Filter) -> np.ndarray:
+    """Which texts the profile drops, bool (texts,): for steps that change a text after it was filtered."""
+    drops = np.zeros(len(texts), bool)
+    if config.mode == "drop" and len(texts):
+        for _, holds, _, _ in _profile(_statistics(texts), config):
+            drops |= holds
+    return drops
+
+
+def _statistics(texts: pa.Array | pa.ChunkedArray) -> Statistics:
     """Statistics of all texts, computed a bounded piece at a time."""
     pieces = [_statistics_of(piece) for piece in cut(texts, BATCH_BYTES)]
     return Statistics(*(np.concatenate(columns) for columns in zip(*pieces)))

@@ -21,7 +21,7 @@ from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, open_arrow, read_table
 from cuvee.kernels.pairs import decide
 from cuvee.record import positions
-from cuvee.steps.rows import Rows, id_halves, places
+from cuvee.steps.rows import Rows, id_halves, places, source_ranks
 
 VERSION = 1
 
@@ -35,7 +35,7 @@ UNIQUE, EXACT, NORMALISED, NEAR, CONFLICT = range(len(KINDS))
 
 def run(work: Work, recipe: Recipe, rows: Rows, signatures: Table, judged: Sequence[Table], groups: Folder, edges: Folder) -> Folder:
     """`decided.arrow` (DECIDED), by shard: every document that has a copy or a neighbour; `place` is its row in record.SIGN."""
-    config = {"dedup": recipe.dedup.identity(), "allowed": sorted(allowed(recipe) or []),
+    config = {"dedup": recipe.dedup.model_dump(mode="json", exclude={"spans"}), "allowed": sorted(allowed(recipe) or []),
               "sources": {source.name: [source.frozen, source.priority] for source in recipe.sources}}
     inputs = (signatures.fingerprint, groups.fingerprint, edges.fingerprint, *(table.fingerprint for table in judged))
     args = {"recipe": recipe, "rows": rows, "judged": tuple(tuple(table.files[shard] for table in judged) for shard in rows.shards),
@@ -104,13 +104,8 @@ def _nodes(document: np.ndarray, member: pa.Table) -> np.ndarray:
 
 def _priority(facts: pa.Table, rows: Rows, recipe: Recipe) -> np.ndarray:
     """Places in `facts`: frozen sources first, then larger priority, longer text, smaller id, and place."""
-    known = {source.name: source for source in recipe.sources}
-    sources = [known[shard.split("/", 1)[0]] for shard in rows.shards]
-    owner = rows.shard_of(facts["document"].to_numpy())
-    frozen = np.array([source.frozen for source in sources], bool)[owner]
-    priority = np.array([source.priority for source in sources], np.int64)[owner]
-    high, low = id_halves(facts["id"])
-    return np.lexsort((facts["document"].to_numpy(), low, high, -facts["bytes"].to_numpy(), -priority, ~frozen))
+    document, (high, low) = facts["document"].to_numpy(), id_halves(facts["id"])
+    return np.lexsort((document, low, high, -facts["bytes"].to_numpy(), source_ranks(rows, recipe)[rows.shard_of(document)]))
 
 
 @dataclass(frozen=True)

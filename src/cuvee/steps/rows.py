@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from cuvee.config import Recipe
 from cuvee.engine.shard import Folder, Table
 from cuvee.kernels.text import buffers
 
@@ -19,20 +20,22 @@ FEW_ROWS, FEW = 250_000, 16  # up to 16 partitions may be so small, so that two 
 class Rows:
     """Signed documents of all shards, numbered 0, 1, ... in the order source, part, row.
 
-    shards: `source/part`; firsts: number of each shard's first document; urls: their record.SIGN tables.
+    shards: `source/part`; firsts: number of each shard's first document; urls: their record.SIGN tables; bytes: UTF-8, of all.
     """
 
     shards: tuple[str, ...]
     firsts: tuple[int, ...]
     urls: tuple[str, ...]
     count: int
+    bytes: int
 
     @classmethod
     def of(cls, signatures: Table, folders: Sequence[Folder]) -> Rows:
         sizes = {f"{folder.source}/{part}": result["counts"]["read"] for folder in folders for part, result in folder.manifest["tasks"].items()}
         shards = sorted(signatures.shards, key=lambda shard: shard.split("/", 1))
         ends = np.cumsum([sizes[shard] for shard in shards]).astype(int).tolist()
-        return cls(tuple(shards), (0, *ends[:-1]), tuple(signatures.files[shard] for shard in shards), ends[-1])
+        return cls(tuple(shards), (0, *ends[:-1]), tuple(signatures.files[shard] for shard in shards), ends[-1],
+                   sum(folder.counts["bytes"] for folder in folders))
 
     def shard_of(self, documents: np.ndarray) -> np.ndarray:
         """Number of the shard that holds each document, int64"""
@@ -53,6 +56,23 @@ def partitions(count: int) -> int:
 def partition_of(keys: np.ndarray, count: int) -> np.ndarray:
     """By the high bits of well-mixed keys."""
     return ((keys >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
+
+
+def in_company(keys: np.ndarray) -> np.ndarray:
+    """Which keys occur more than once, bool (keys,)"""
+    order = np.argsort(keys)
+    again = np.zeros(len(keys) + 1, bool)
+    again[1:-1] = keys[order[1:]] == keys[order[:-1]]
+    shared = np.zeros(len(keys), bool)
+    shared[order] = again[1:] | again[:-1]
+    return shared
+
+
+def source_ranks(rows: Rows, recipe: Recipe) -> np.ndarray:
+    """Of each shard's source, in priority order: frozen ones first, then larger priority: int64 (shards,)"""
+    order = {source.name: (not source.frozen, -source.priority) for source in recipe.sources}
+    known = sorted(set(order.values()))
+    return np.array([known.index(order[shard.split("/", 1)[0]]) for shard in rows.shards], np.int64)
 
 
 def id_halves(ids: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
