@@ -36,8 +36,11 @@ check: $(VENV)/.test           ## style
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[check]'
 	$(BIN)/ruff check src tests benchmarks examples
 
-bench: $(VENV)/.test           ## figures of benchmarks/RESULTS.md
-	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+# Side by side with other tools (their environments are made on the way): benchmarks/dedup.py --full
+BENCHES := kernels_text kernels_ngrams dedup_acceptance dedup_scale decontaminate
+
+bench: $(VENV)/.test           ## figures of benchmarks/RESULTS.md that need no other tool
+	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 docs: $(VENV)/.test            ## run every snippet in docs/
 	$(BIN)/python -m pytest tests/test_docs.py
