@@ -136,7 +136,7 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
     seconds = time.monotonic() - start
     print(summary.text(going.work, recipe))
     if share is not None:
-        print(f"sample of {share:.2%}: {seconds:.0f} s here, so about {seconds / share / 3600:.1f} hours for all of it")
+        print(summary.extrapolation(going.work, recipe, seconds))
     print(f"{len(going.work.done)} steps done, {seconds:.1f} s; report: {page}")
     return going
 

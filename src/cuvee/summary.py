@@ -50,6 +50,15 @@ def funnel(current: dict[str, Folder], recipe: Recipe) -> str:
     return "\n".join([f"{'step':<16}{'documents':>12}{'kept':>12}   dropped", *lines])
 
 
+def extrapolation(work: Work, recipe: Recipe, seconds: float) -> str:
+    """Time and text of the whole recipe, from a sample of its rows."""
+    counts = _counts(work.current(), "ingest", recipe)
+    share = counts["documents"] / max(counts["read"], 1)
+    hours, size = seconds / share / 3600, counts["bytes"] / share / 1e9
+    return (f"sample: {counts['documents']:,} of {counts['read']:,} documents ({share:.2%}) took {seconds:.0f} s here, so all of it, "
+            f"{size:,.2f} GB of text, about {hours:,.2f} hours")
+
+
 def _line(step: str, read: int, kept: int, dropped: Counts) -> str:
     reasons = ", ".join(f"{reason} {number:,}" for reason, number in sorted(dropped.items()) if number)
     return f"{step:<16}{read:>12,}{kept:>12,}   {reasons}"
