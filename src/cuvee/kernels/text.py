@@ -143,12 +143,23 @@ def are_nfc(data, offsets, normal):
 
 @njit(cache=True, nogil=True)
 def _is_nfc(data, position, end, normal):
-    """Quick check of UAX 15, section 9, sharpened: a mark that may compose is fine after a starter that never does."""
+    """Quick check of UAX 15, section 9, sharpened: a mark that may compose is fine after a starter that never does.
+
+    Only code points from U+0300 are decoded; of those below, which are all starters, the one before a mark.
+    """
+    start, low = position, position
     open_starter, last_class = False, 0
     while position < end:
+        if data[position] < FIRST_COMBINING_LEAD:
+            position += 1
+            continue
+        if low < position:
+            last_class = 0
+            open_starter = _ends_open(data, start, position, normal)
         code, width = decode(data, position, end)
         facts = np.int64(normal[code])
         position += width
+        low = position
         combining = facts & CLASS
         if facts & UNSURE or (facts & COMPOSES and open_starter) or 0 < combining < last_class:
             return False
@@ -156,3 +167,13 @@ def _is_nfc(data, position, end, normal):
         if combining == 0:
             open_starter = facts & OPEN != 0
     return True
+
+
+@njit(cache=True, nogil=True)
+def _ends_open(data, start, end, normal):
+    """Whether the text before `end`, whose last code point is under U+0300, ends in a starter that may compose."""
+    last = end - 1
+    if last > start and data[last] >= ASCII_END:
+        last -= 1
+    code, _ = decode(data, last, end)
+    return normal[code] & OPEN != 0
