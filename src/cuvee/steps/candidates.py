@@ -134,18 +134,17 @@ def _once(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _agreement(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Share of equal minima of each pair, a block at a time: float64 (pairs,)"""
-    arrays = [signatures_of(url) for url in rows.urls]
     share = np.empty(len(left))
     for start in range(0, len(left), BLOCK):
         part = slice(start, start + BLOCK)
         documents, at = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
-        share[part] = agreement_pairs(_minima(arrays, rows, documents), *np.split(at, 2))
+        share[part] = agreement_pairs(_minima(rows, documents), *np.split(at, 2))
     return share
 
 
-def _minima(arrays: Sequence[np.ndarray], rows: Rows, documents: np.ndarray) -> np.ndarray:
-    """Signatures of documents, uint32 (documents, MINIMA)"""
+def _minima(rows: Rows, documents: np.ndarray) -> np.ndarray:
+    """Signatures of documents, uint32 (documents, MINIMA); one shard is mapped at a time, for mapped pages count as memory."""
     minima = np.empty((len(documents), MINIMA), np.uint32)
     for shard, here, row in rows.by_shard(documents):
-        minima[here] = arrays[shard][row]
+        minima[here] = signatures_of(rows.urls[shard])[row]
     return minima

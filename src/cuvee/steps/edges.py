@@ -93,7 +93,8 @@ class _Shelf:
 
     def __init__(self, sets: Sequence[tuple[str, str, str]], rows: Rows) -> None:
         self.rows = rows
-        self.documents, self.offsets, self.values = ([np.asarray(open_npy(urls[part])) for urls in sets] for part in range(len(PARTS)))
+        self.documents, self.offsets = ([np.asarray(open_npy(urls[part])) for urls in sets] for part in range(2))
+        self.values = [urls[2] for urls in sets]  # mapped one at a time, for mapped pages count as memory
 
     def sizes(self, documents: np.ndarray) -> np.ndarray:
         """Shingles of each document, int64 (documents,)"""
@@ -105,12 +106,17 @@ class _Shelf:
     def compare(self, left: np.ndarray, right: np.ndarray, contained: bool) -> pa.Table:
         """EDGE rows of pairs; containment is null where nobody asks for it, for it takes as long as Jaccard."""
         documents, at = np.unique(np.concatenate([left, right]), return_inverse=True)
-        pieces = [self.values[shard][start:end] for shard, _, place in self._places(documents)  # sorted, as `documents` are
-                  for start, end in zip(self.offsets[shard][place].tolist(), self.offsets[shard][place + 1].tolist())]
-        offsets = np.cumsum([0, *map(len, pieces)])
-        pair = (np.concatenate(pieces), offsets, at[:len(left)], at[len(left):])
+        sets, sizes = zip(*(self._sets(shard, place) for shard, _, place in self._places(documents)))  # sorted, as `documents` are
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+        pair = (np.concatenate(sets), offsets, at[:len(left)], at[len(left):])
         containment = pa.array(containment_pairs(*pair)) if contained else pa.nulls(len(left), pa.float64())
         return pa.table([left, right, jaccard_pairs(*pair), containment], schema=EDGE)
+
+    def _sets(self, shard: int, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Shingles of documents of one shard, one after another, and how many each has."""
+        start, size = self.offsets[shard][place], self.offsets[shard][place + 1] - self.offsets[shard][place]
+        at = np.repeat(start - np.cumsum(size) + size, size) + np.arange(size.sum())
+        return np.asarray(open_npy(self.values[shard]))[at], size
 
     def _places(self, documents: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
         """For every shard that holds some of them: its number, which of `documents`, and their places in its file."""

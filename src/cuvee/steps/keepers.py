@@ -6,7 +6,7 @@ a row goes only if a kept row resembles it (a 25T-token run joined unrelated tex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 from cuvee.config import Recipe
 from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder, Table
-from cuvee.engine.shuffle import scatter
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, open_arrow, read_table
 from cuvee.kernels.pairs import decide
 from cuvee.record import positions
-from cuvee.steps.rows import Rows, id_halves, places, source_ranks
+from cuvee.steps.rows import Rows, id_halves, id_strings, places, source_ranks
 
 VERSION = 1
 
@@ -51,15 +50,19 @@ def allowed(recipe: Recipe) -> frozenset[str] | None:
 
 def decide_all(out: Output, recipe: Recipe, rows: Rows, judged: Sequence[Sequence[str]], members: Sequence[str],
                edges: Sequence[str]) -> Counts:
-    """One sweep over all documents that have company; memory grows with these, not with the corpus."""
+    """One sweep over all documents that have company; memory grows with these, not with the corpus: about 300 bytes each."""
     member, edge = pa.concat_tables([open_arrow(url).read_all() for url in members]), _edges(edges, recipe)
     named = (member["document"], member["leader"], edge["left"], edge["right"])
-    facts = _facts(rows, np.unique(np.concatenate([column.to_numpy() for column in named])), judged)
-    document = facts["document"].to_numpy()
-    found = _sweep(_priority(facts, rows, recipe), _nodes(document, member), edge)
-    table = _table(facts, rows, found, recipe)
-    scatter(out, "decided.arrow", table, rows.shard_of(document), len(rows.shards))
-    return {"documents": len(table), "dropped": len(table) - (pc.sum(table["keep"]).as_py() or 0)}
+    facts = _facts(rows, _distinct(named), judged)
+    found = _sweep(_priority(facts, rows, recipe), _nodes(facts.document, member), edge)
+    verdict = _verdict(facts, found, recipe)
+    out.arrow("decided.arrow", _batches(facts, rows, found, verdict), DECIDED)
+    return {"documents": len(facts.document), "dropped": int((~verdict.keep).sum())}
+
+
+def _distinct(columns: Sequence[pa.ChunkedArray]) -> np.ndarray:
+    """Sorted; each column is made distinct first, for most documents stand in several."""
+    return np.unique(np.concatenate([np.unique(column.to_numpy()) for column in columns]))
 
 
 def _edges(urls: Sequence[str], recipe: Recipe) -> pa.Table:
@@ -71,16 +74,37 @@ def _edges(urls: Sequence[str], recipe: Recipe) -> pa.Table:
     return table.filter(counts)
 
 
-def _facts(rows: Rows, active: np.ndarray, judged: Sequence[Sequence[str]]) -> pa.Table:
-    """Of the active documents that take part: document, row, id, bytes and licence, in document order."""
-    columns = ["row", "id", "bytes", "license"]
-    pieces = [pa.table({"document": pa.array([], pa.int64()), "row": pa.array([], pa.int64()), "id": pa.array([], pa.string()),
-                        "bytes": pa.array([], pa.int64()), "license": pa.array([], pa.string())})]
+@dataclass(frozen=True)
+class Facts:
+    """Of the active documents that take part, in document order: number, row, id, bytes, and licence as a place in `licenses`."""
+
+    document: np.ndarray
+    row: np.ndarray
+    high: np.ndarray
+    low: np.ndarray
+    size: np.ndarray
+    license: np.ndarray
+    licenses: tuple[str, ...]  # sorted
+
+
+def _facts(rows: Rows, active: np.ndarray, judged: Sequence[Sequence[str]]) -> Facts:
+    """Read shard by shard into arrays: an id as a string takes as much as all of these."""
+    document, row, high, low, size, license = (np.empty(len(active), kind) for kind in ("i8", "i8", "u8", "u8", "i8", "i4"))
+    names: dict[str, int] = {}
+    count = 0
     for shard, _, place in rows.by_shard(active):
-        table = read_table(rows.urls[shard], columns)
+        table = read_table(rows.urls[shard], ["row", "id", "bytes", "license"])
         place = place[eligible(table, judged[shard], rows.shards[shard])[place]]
-        pieces.append(table.take(pa.array(place)).add_column(0, "document", pa.array(place + rows.firsts[shard])))
-    return pa.concat_tables([piece.cast(pieces[0].schema) for piece in pieces])
+        table, here = table.take(pa.array(place)), slice(count, count + len(place))
+        document[here], row[here], size[here] = place + rows.firsts[shard], table["row"].to_numpy(), table["bytes"].to_numpy()
+        high[here], low[here] = id_halves(table["id"])
+        coded = table["license"].combine_chunks().dictionary_encode()
+        own = [names.setdefault(name, len(names)) for name in coded.dictionary.to_pylist()]
+        license[here] = np.array(own, "i4")[coded.indices.to_numpy()]
+        count += len(place)
+    order = sorted(names)
+    license = np.argsort([names[name] for name in order]).astype("i4")[license[:count]] if count else license[:0]
+    return Facts(document[:count], row[:count], high[:count], low[:count], size[:count], license, tuple(order))
 
 
 def eligible(table: pa.Table, judged: Sequence[str], where: str) -> np.ndarray:
@@ -102,10 +126,9 @@ def _nodes(document: np.ndarray, member: pa.Table) -> np.ndarray:
     return node
 
 
-def _priority(facts: pa.Table, rows: Rows, recipe: Recipe) -> np.ndarray:
+def _priority(facts: Facts, rows: Rows, recipe: Recipe) -> np.ndarray:
     """Places in `facts`: frozen sources first, then larger priority, longer text, smaller id, and place."""
-    document, (high, low) = facts["document"].to_numpy(), id_halves(facts["id"])
-    return np.lexsort((document, low, high, -facts["bytes"].to_numpy(), source_ranks(rows, recipe)[rows.shard_of(document)]))
+    return np.lexsort((facts.document, facts.low, facts.high, -facts.size, source_ranks(rows, recipe)[rows.shard_of(facts.document)]))
 
 
 @dataclass(frozen=True)
@@ -136,32 +159,33 @@ def _sweep(order: np.ndarray, node: np.ndarray, edge: pa.Table) -> Found:
     return Found(order[first[keeper[of]]], keeper[of] == of, similarity[of])
 
 
-def _table(facts: pa.Table, rows: Rows, found: Found, recipe: Recipe) -> pa.Table:
-    """DECIDED rows, in document order."""
-    document, high = facts["document"].to_numpy(), id_halves(facts["id"])
-    stays = found.keeper == np.arange(len(facts))
-    exact = np.logical_and(*(half == half[found.keeper] for half in high))
-    kind = np.where(stays, UNIQUE, np.where(exact, EXACT, np.where(found.same, NORMALISED, NEAR)))
-    copies = np.bincount(found.keeper, minlength=len(facts))
-    keep = stays & ~_in_conflict(found.keeper, facts["license"], allowed(recipe))
+@dataclass(frozen=True)
+class Verdict:
+    """Per document of `facts`: stays: it is its own keeper; keep: and the recipe lets it stay; kind, a place in KINDS; copies."""
+
+    stays: np.ndarray
+    keep: np.ndarray
+    kind: np.ndarray
+    copies: np.ndarray
+
+
+def _verdict(facts: Facts, found: Found, recipe: Recipe) -> Verdict:
+    stays = found.keeper == np.arange(len(found.keeper))
+    exact = (facts.high == facts.high[found.keeper]) & (facts.low == facts.low[found.keeper])
+    kind = np.where(stays, UNIQUE, np.where(exact, EXACT, np.where(found.same, NORMALISED, NEAR))).astype(np.int8)
+    copies = np.bincount(found.keeper, minlength=len(found.keeper))
+    keep = stays & ~_in_conflict(found.keeper, facts, allowed(recipe))
     kind[stays & ~keep] = CONFLICT
     if recipe.dedup.keep == "none":
         keep = _without_groups(keep, kind, found.keeper, copies)
-    owner = rows.shard_of(document)
-    source, part = (pa.array(names, pa.string()).take(pa.array(owner)) for names in zip(*(shard.split("/", 1) for shard in rows.shards)))
-    by = [pa.array(found.keeper, mask=stays)] * 4
-    columns = [document - np.array(rows.firsts)[owner], keep, pa.array(KINDS).take(pa.array(kind)), *(
-        column.take(at) for column, at in zip((facts["id"], source, part, facts["row"]), by)),
-        pa.array(found.similarity, mask=stays), pa.array(copies, mask=~keep),
-        _sets(found.keeper, facts["license"], keep), _sets(found.keeper, source, keep)]
-    return pa.table(dict(zip(DECIDED.names, columns))).cast(DECIDED)
+    return Verdict(stays, keep, kind, copies)
 
 
-def _in_conflict(keeper: np.ndarray, licenses: pa.ChunkedArray, allowed: frozenset[str] | None) -> np.ndarray:
+def _in_conflict(keeper: np.ndarray, facts: Facts, allowed: frozenset[str] | None) -> np.ndarray:
     """Which documents keep one whose licence is not allowed, bool (documents,)"""
     conflict = np.zeros(len(keeper), bool)
     if allowed is not None:
-        bad = ~pc.is_in(licenses, pa.array(sorted(allowed), pa.string())).to_numpy()
+        bad = np.array([name not in allowed for name in facts.licenses], bool)[facts.license]
         conflict[keeper[bad]] = True
     return conflict
 
@@ -175,11 +199,36 @@ def _without_groups(keep: np.ndarray, kind: np.ndarray, keeper: np.ndarray, copi
     return keep & (copies == 1)
 
 
-def _sets(keeper: np.ndarray, values: pa.Array | pa.ChunkedArray, keep: np.ndarray) -> pa.ListArray:
-    """Sorted distinct values over the copies of each document that is kept; null for the others."""
-    names = pa.array(sorted(pc.unique(values).to_pylist()), pa.string())
-    pairs = np.unique(keeper * max(len(names), 1) + pc.index_in(values, names).to_numpy())
-    owner, value = pairs // max(len(names), 1), pairs % max(len(names), 1)
-    standing = keep[owner]
-    bounds = np.searchsorted(owner[standing], np.arange(len(keep) + 1))
-    return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), names.take(pa.array(value[standing])), mask=pa.array(~keep))
+def _batches(facts: Facts, rows: Rows, found: Found, verdict: Verdict) -> Iterator[pa.RecordBatch]:
+    """DECIDED rows of each shard, in document order; strings are made for one shard at a time."""
+    source, part = zip(*(shard.split("/", 1) for shard in rows.shards))
+    known = sorted(set(source))
+    owner, sources = rows.shard_of(facts.document), np.array([known.index(name) for name in source])
+    licensed, sourced = _Sets(found.keeper, facts.license, facts.licenses), _Sets(found.keeper, sources[owner], known)
+    bounds = np.searchsorted(owner, np.arange(len(rows.shards) + 1))
+    for shard, (start, end) in enumerate(zip(bounds, bounds[1:])):
+        here, keeper = slice(start, end), found.keeper[start:end]
+        stays, keep = verdict.stays[here], verdict.keep[here]
+        names = (pa.array(each, pa.string()).take(pa.array(owner[keeper], mask=stays)) for each in (source, part))
+        yield pa.record_batch([
+            facts.document[here] - rows.firsts[shard], keep, pa.array(KINDS).take(pa.array(verdict.kind[here])),
+            pc.if_else(pa.array(stays), None, id_strings(facts.high[keeper], facts.low[keeper])), *names, pa.array(facts.row[keeper], mask=stays),
+            pa.array(found.similarity[here], mask=stays), pa.array(verdict.copies[here], mask=~keep), licensed.of(start, keep),
+            sourced.of(start, keep)], schema=DECIDED)
+
+
+class _Sets:
+    """Sorted distinct values over the copies of each document. codes: of each document, a place in the sorted `names`"""
+
+    def __init__(self, keeper: np.ndarray, codes: np.ndarray, names: Sequence[str]) -> None:
+        self.names = pa.array(names, pa.string())
+        self.width = max(len(names), 1)
+        self.pairs = np.unique(keeper * self.width + codes)
+
+    def of(self, start: int, keep: np.ndarray) -> pa.ListArray:
+        """Of the documents from `start` on; null where one is not kept."""
+        pairs = self.pairs[slice(*np.searchsorted(self.pairs, [start * self.width, (start + len(keep)) * self.width]))]
+        owner, value = pairs // self.width - start, pairs % self.width
+        standing = keep[owner]
+        bounds = np.searchsorted(owner[standing], np.arange(len(keep) + 1))
+        return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), self.names.take(pa.array(value[standing])), mask=pa.array(~keep))

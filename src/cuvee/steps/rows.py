@@ -44,7 +44,9 @@ class Rows:
     def by_shard(self, documents: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
         """For every shard that holds some of them: its number, which of `documents`, and their rows in its table."""
         owner = self.shard_of(documents)
-        found = [(int(shard), np.flatnonzero(owner == shard)) for shard in np.unique(owner)]
+        order = np.argsort(owner, kind="stable")
+        shards, starts = np.unique(owner[order], return_index=True)
+        found = zip(shards.tolist(), np.split(order, starts[1:]))
         return [(shard, here, documents[here] - self.firsts[shard]) for shard, here in found]
 
 
@@ -80,6 +82,12 @@ def id_halves(ids: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
     raw = bytes.fromhex(buffers(ids)[0].tobytes().decode())
     halves = np.frombuffer(raw, ">u8").astype(np.uint64).reshape(-1, 2)
     return halves[:, 0], halves[:, 1]
+
+
+def id_strings(high: np.ndarray, low: np.ndarray) -> pa.Array:
+    """Ids of their two halves."""
+    digits = np.stack([high, low], 1).astype(">u8").tobytes().hex().encode()
+    return pa.StringArray.from_buffers(len(high), pa.py_buffer(np.arange(0, len(digits) + 1, 32, dtype=np.int32)), pa.py_buffer(digits))
 
 
 def intrinsic_rank(sizes: np.ndarray, id_high: np.ndarray) -> np.ndarray:
