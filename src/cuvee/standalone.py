@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cuvee.config import Decontaminate, Dedup, Eval, Ingest, Recipe, Source
+from cuvee.engine.local import LocalEngine
 from cuvee.engine.progress import Progress, removal
 from cuvee.engine.run import Engine, Work
 from cuvee.engine.shard import Folder, Table
@@ -33,6 +34,7 @@ from cuvee.steps.inputs import Identities, check_columns, expand, input_file, sh
 from cuvee.steps.outputs import DECONTAMINATE_FILE, DEDUP_FILE, File, Origins, Rows, decontaminate_rows, dedup_rows, export_file
 
 ANY_LENGTH = 2**62  # a standalone command reads texts of any length
+THREADS = 500_000_000  # bytes of input files up to which threads are faster than processes
 PACKAGES = ("cuvee", "pyarrow", "numpy", "numba", "unicode")  # whose versions shape the outputs
 
 Judge = Callable[[Work, Table], tuple[Table, list[Example]]]  # documents -> verdicts, and some of them to show
@@ -62,6 +64,7 @@ class Command:
 def dedup(call: Call, config: Dedup, priority: Sequence[str]) -> Counts:
     """Deduplicate files. priority: files that win a duplicate, the first most."""
     files = _files(call)
+    call = _beside(call, files)
     if config.spans != "off":
         _check_one_column(call, "--spans")
     ranks = _priorities(files, priority)
@@ -78,6 +81,7 @@ def dedup(call: Call, config: Dedup, priority: Sequence[str]) -> Counts:
 def decontaminate(call: Call, config: Decontaminate, evals: Sequence[str], fields: Sequence[str] | None) -> Counts:
     """Remove from files the documents that hold evaluation items of the files `evals`."""
     files = _files(call)
+    call = _beside(call, files)
     named = _named(evals, "--evals")
     both = sorted({os.path.realpath(url) for url, _ in named} & {os.path.realpath(file.input.url) for file in files})
     if both:
@@ -109,7 +113,7 @@ def _run(command: Command, call: Call, files: Sequence[File], recipe: Recipe, se
         call.progress.say(f"{call.out}: done before")
         shutil.rmtree(_work(call), ignore_errors=True)  # a call that was killed at its very end left it
         return done
-    work = Work(recipe.work, call.engine, call.progress)
+    work = Work(recipe.work, call.engine, call.progress, scratch=True)
     with work.lock():
         folders = ingest.read(work, recipe)
         faults = _write_quarantine(call, files, folders)
@@ -136,6 +140,13 @@ def _files(call: Call) -> list[File]:
     known = Identities(_work(call))
     found = [input_file(url, name, "auto", known.of(url)) for url, name in named]
     return [File(each if each.kind == "parquet" else dataclasses.replace(each, kind="jsonl"), f"f{order[each.name]:06d}") for each in found]
+
+
+def _beside(call: Call, files: Sequence[File]) -> Call:
+    """The same call on threads where the files are small: a worker process costs about a second of CPU to start."""
+    if isinstance(call.engine, LocalEngine) and sum(file.input.size for file in files) < THREADS:
+        return dataclasses.replace(call, engine=LocalEngine(call.engine.workers, threads=True))
+    return call
 
 
 def _work(call: Call) -> str:

@@ -1,4 +1,4 @@
-"""The local engine: a pool of worker processes, or the calling process where one worker is enough."""
+"""The local engine: a pool of worker processes, or the calling process where one worker, or threads, are enough."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from cuvee.engine.step import Job, execute
+from cuvee.engine.step import Job, execute, one_thread, perform
 from cuvee.errors import CuveeError, StepError, WorkerDied
 
 DEATHS = 3  # a task in flight at this many deaths of workers is given up
@@ -20,18 +20,32 @@ ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_T
 
 
 class LocalEngine:
-    """`workers` processes; one worker means the calling process itself."""
+    """`workers` processes, or threads of the calling process; one worker means the calling process itself."""
 
-    def __init__(self, workers: int) -> None:
+    here = True
+
+    def __init__(self, workers: int, threads: bool = False) -> None:
         self.workers = workers
+        self.threads = threads
         self._pool: ProcessPoolExecutor | None = None
 
     def map(self, jobs: Sequence[Job]) -> Iterator[tuple[int, dict[str, Any]]]:
-        if self.workers == 1:
+        if self.workers == 1 or (self.threads and len(jobs) == 1):
             for place, job in enumerate(jobs):
                 yield place, _named(job, lambda job=job: execute(job))
         elif jobs:
-            yield from self._spread(jobs)
+            yield from self._threaded(jobs) if self.threads else self._spread(jobs)
+
+    def _threaded(self, jobs: Sequence[Job]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Kernels, Arrow and files let go of the interpreter's lock, and no process is to be started."""
+        pool = ThreadPoolExecutor(self.workers)
+        try:
+            with one_thread():
+                futures = {pool.submit(perform, job): place for place, job in enumerate(jobs)}
+                for future in as_completed(futures):
+                    yield futures[future], _named(jobs[futures[future]], future.result)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
     def _spread(self, jobs: Sequence[Job]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Keep a few jobs ahead of the workers; a dead worker costs only the jobs in flight."""

@@ -15,6 +15,8 @@ RETRIES = 3  # how often Ray does a task again after its worker or node died
 class RayEngine:
     """Tasks on a Ray cluster at `address`, or on one started here with `workers` CPUs."""
 
+    here = False  # its nodes may be started again while the driver goes on
+
     def __init__(self, address: str | None, workers: int) -> None:
         try:
             import ray

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -11,14 +12,18 @@ from typing import Any, Protocol
 from cuvee.engine.progress import Progress
 from cuvee.engine.shard import Folder
 from cuvee.engine.step import Job, Step, Task
-from cuvee.engine.store import exists, filesystem, is_local, join, read_json, sweep, write_json
+from cuvee.engine.store import boot, exists, filesystem, is_local, join, read_json, sweep, write_json
 from cuvee.errors import DataError, UsageError
 
 
 class Engine(Protocol):
-    """Does jobs, each a folder and a task, anywhere; yields (place in `jobs`, result) in any order, raises the first failure."""
+    """Does jobs, each a folder and a task, anywhere; yields (place in `jobs`, result) in any order, raises the first failure.
+
+    here: all of them on this machine.
+    """
 
     workers: int
+    here: bool
 
     def map(self, jobs: Sequence[Job]) -> Iterator[tuple[int, dict[str, Any]]]: ...
 
@@ -30,12 +35,14 @@ class Work:
 
     `WORK/STEP/[SOURCE/]FP12/` holds a step's files and its `manifest.json`; a task is done when its files'
     checksums stand in the manifest, never because a file exists. `WORK/current.json` maps step and source
-    to the newest folder.
+    to the newest folder. A `scratch` folder, which its owner deletes at the end, spares fsyncs and compression:
+    it survives the death of any process, and is begun again after a restart of the machine.
     """
 
-    def __init__(self, url: str, engine: Engine, progress: Progress | None = None) -> None:
+    def __init__(self, url: str, engine: Engine, progress: Progress | None = None, scratch: bool = False) -> None:
         self.url = url if "://" in url else os.path.abspath(url)
         self.engine = engine
+        self.lasting = not (scratch and engine.here and is_local(self.url) and boot())
         self.progress = progress or Progress(quiet=True)
         self.done: list[str] = []  # places of the steps that had work to do, in order
         self.reached: set[str] = set()  # places of all steps that were asked for
@@ -49,12 +56,12 @@ class Work:
 
     def do_all(self, steps: Sequence[tuple[Step, Sequence[Task]]]) -> list[Folder]:
         """The same for several steps that do not wait for each other, such as one step of every source."""
-        manifests = [_Manifest(step.folder(self.url), step) for step, _ in steps]
+        manifests = [_Manifest(step.folder(self.url), step, self.lasting) for step, _ in steps]
         jobs, owners = [], []
         for (step, tasks), manifest in zip(steps, manifests):
             _unique(step, tasks)
             todo = [task for task in tasks if task.name not in manifest.value["tasks"]]
-            jobs += [Job(manifest.folder, task) for task in todo]
+            jobs += [Job(manifest.folder, task, self.lasting) for task in todo]
             owners += [manifest] * len(todo)
         if jobs or not all(manifest.complete for manifest in manifests):
             self._finish(steps, manifests, jobs, owners)
@@ -62,7 +69,7 @@ class Work:
         return [Folder(m.folder, step.fingerprint, m.value) for (step, _), m in zip(steps, manifests)]
 
     def is_done(self, step: Step) -> bool:
-        return _Manifest(step.folder(self.url), step).complete
+        return _Manifest(step.folder(self.url), step, self.lasting).complete
 
     def _finish(self, steps: Sequence[tuple[Step, Sequence[Task]]], manifests: Sequence[_Manifest], jobs: Sequence[Job],
                 owners: Sequence[_Manifest]) -> None:
@@ -89,12 +96,12 @@ class Work:
         current = read_json(url) if exists(url) else {}
         newest = current | {step.place: step.fingerprint[:12] for step in steps}
         if current != newest:
-            write_json(url, newest)
+            write_json(url, newest, self.lasting)
 
     def _time(self, label: str, seconds: float) -> None:
         url = join(self.url, "timings.json")
         timings = read_json(url) if exists(url) else {}
-        write_json(url, timings | {label: round(seconds, 3)})
+        write_json(url, timings | {label: round(seconds, 3)}, self.lasting)
 
     def forget_the_rest(self) -> None:
         """Leave in current.json only what was reached: later steps, and sources that left, belong to another state."""
@@ -126,7 +133,21 @@ class Work:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UsageError(f"{self.url}: another run is at work in this folder. Wait for it, or stop it.") from None
+            if not self.lasting:
+                self._begin()
             yield
+
+    def _begin(self) -> None:
+        """Empty a scratch folder that was filled before this machine was started, or by who knows which."""
+        path, url, now = filesystem(self.url)[1], join(self.url, "boot.json"), boot()
+        if exists(url) and read_json(url) == now:
+            return
+        for entry in os.scandir(path):
+            if entry.is_dir():
+                shutil.rmtree(entry.path)
+            elif entry.name != ".lock":
+                os.unlink(entry.path)
+        write_json(url, now)
 
 
 def _unique(step: Step, tasks: Sequence[Task]) -> None:
@@ -139,8 +160,9 @@ def _unique(step: Step, tasks: Sequence[Task]) -> None:
 class _Manifest:
     """A step's manifest.json: read once, written again at most every so often and at the end."""
 
-    def __init__(self, folder: str, step: Step) -> None:
+    def __init__(self, folder: str, step: Step, lasting: bool) -> None:
         self.folder = folder
+        self.lasting = lasting
         self.url = join(folder, "manifest.json")
         self.value = read_json(self.url) if exists(self.url) else {
             **step.identity, "fingerprint": step.fingerprint, "complete": False, "tasks": {}}
@@ -164,7 +186,7 @@ class _Manifest:
         """Write what is known. Writing takes at most a twentieth of the time, however large the manifest."""
         if self._dirty:
             start = time.monotonic()
-            write_json(self.url, self.value)
+            write_json(self.url, self.value, self.lasting)
             self._dirty = False
             self._next = time.monotonic() + max(0.05, 20 * (time.monotonic() - start))
 

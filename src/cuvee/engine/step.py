@@ -82,10 +82,11 @@ class Task:
 
 
 class Job(NamedTuple):
-    """A task, and the folder that it writes to."""
+    """A task, the folder that it writes to, and whether its files are to outlast a stop of the machine."""
 
     folder: str
     task: Task
+    lasting: bool = True
 
 
 def execute(job: Job) -> dict[str, Any]:
@@ -93,9 +94,18 @@ def execute(job: Job) -> dict[str, Any]:
 
     A matrix product differs bitwise with the number of threads, so the thread count is fixed here.
     """
+    with one_thread():
+        return perform(job)
+
+
+def one_thread() -> Any:
+    """BLAS and OpenMP of this process get one thread while the block lasts."""
     from threadpoolctl import threadpool_limits
 
-    out = Output(job.folder)
-    with threadpool_limits(limits=1):
-        counts = job.task.function(out, **job.task.args)
-    return {"files": out.files, "counts": counts}
+    return threadpool_limits(limits=1)
+
+
+def perform(job: Job) -> dict[str, Any]:
+    """The same where the caller holds the libraries to one thread already."""
+    out = Output(job.folder, job.lasting)
+    return {"counts": job.task.function(out, **job.task.args), "files": out.files}

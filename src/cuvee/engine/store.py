@@ -76,8 +76,16 @@ def read_json(url: str) -> Any:
 
 
 def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
-    with open_input(url) as file:
+    with _mapped(url) as file:
         return pq.read_table(file, columns=list(columns) if columns is not None else None)
+
+
+def _mapped(url: str) -> Any:
+    """A file to read: mapped where local, which spares a copy."""
+    if is_local(url):
+        with contextlib.suppress(FileNotFoundError):
+            return pa.memory_map(filesystem(url)[1])
+    return open_input(url)
 
 
 class _Counted:
@@ -100,10 +108,11 @@ class _Counted:
 
 
 @contextlib.contextmanager
-def create(url: str) -> Iterator[_Counted]:
+def create(url: str, lasting: bool = True) -> Iterator[_Counted]:
     """Write a file that appears under its name only when the block ends well.
 
     Local: temporary file, fsync, rename. Elsewhere: one PUT (or multipart upload) at the final key.
+    lasting: False spares the fsync; a file is then whole or absent until the machine stops, and unknown after that.
     """
     fs, path = filesystem(url)
     if not is_local(url):
@@ -116,8 +125,9 @@ def create(url: str) -> Iterator[_Counted]:
     try:
         with open(temporary, "wb") as file:
             yield (counted := _Counted(file))
-            file.flush()
-            os.fsync(file.fileno())
+            if lasting:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -133,22 +143,30 @@ def sweep(folder: str) -> None:
             os.unlink(path)
 
 
-def write_bytes(url: str, data: bytes) -> str:
-    with create(url) as file:
+def write_bytes(url: str, data: bytes | pa.Buffer, lasting: bool = True) -> str:
+    with create(url, lasting) as file:
         file.write(data)
     return file.checksum()
 
 
-def write_json(url: str, value: Any) -> str:
-    return write_bytes(url, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n")
+def write_json(url: str, value: Any, lasting: bool = True) -> str:
+    return write_bytes(url, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False).encode() + b"\n", lasting)
 
 
-def write_table(url: str, table: pa.Table, metadata: Mapping[str, str] | None = None) -> str:
+def write_table(url: str, table: pa.Table, metadata: Mapping[str, str] | None = None, lasting: bool = True) -> str:
+    """Compressed if it is to last."""
     if metadata:
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata})
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd", row_group_size=ROW_GROUP)
-    return write_bytes(url, buffer.getvalue())
+    memory = pa.BufferOutputStream()
+    pq.write_table(table, memory, compression="zstd" if lasting else "none", row_group_size=ROW_GROUP)
+    return write_bytes(url, memory.getvalue(), lasting)
+
+
+def boot() -> str | None:
+    """Which start of this machine it is; None where the system does not say."""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+    return None
 
 
 def open_arrow(url: str) -> pa.ipc.RecordBatchFileReader:
@@ -166,24 +184,25 @@ def open_npy(url: str) -> np.ndarray:
 
 
 class Output:
-    """Where one task writes: a folder, and the checksum of every file written into it."""
+    """Where one task writes: a folder, and the checksum of every file written into it. lasting: as `create` has it."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, lasting: bool = True) -> None:
         self.folder = folder
+        self.lasting = lasting
         self.files: dict[str, str] = {}
 
     def table(self, name: str, table: pa.Table, metadata: Mapping[str, str] | None = None) -> None:
-        self.files[name] = write_table(join(self.folder, name), table, metadata)
+        self.files[name] = write_table(join(self.folder, name), table, metadata, self.lasting)
 
     def bytes(self, name: str, data: bytes) -> None:
-        self.files[name] = write_bytes(join(self.folder, name), data)
+        self.files[name] = write_bytes(join(self.folder, name), data, self.lasting)
 
     def json(self, name: str, value: Any) -> None:
-        self.files[name] = write_json(join(self.folder, name), value)
+        self.files[name] = write_json(join(self.folder, name), value, self.lasting)
 
     @contextlib.contextmanager
     def create(self, name: str) -> Iterator[_Counted]:
-        with create(join(self.folder, name)) as file:
+        with create(join(self.folder, name), self.lasting) as file:
             yield file
         self.files[name] = file.checksum()
 
