@@ -30,7 +30,14 @@ def loglinear_truth(runs):
     return 0.8 + np.exp(0.3 + runs.weights @ np.array([-2.0, -1.0, 0.0, 0.5, 1.0, -0.5]))
 
 
-TRUTHS = {"saturating": saturating_truth, "loglinear": loglinear_truth}
+def linear_truth(runs):
+    return 3 + runs.weights @ np.array([-2.0, -1.0, 0.0, 0.5, 1.0, -0.5])
+
+
+TRUTHS = {"saturating": saturating_truth, "loglinear": loglinear_truth, "ensemble": saturating_truth, "gp": loglinear_truth,
+          "lightgbm": loglinear_truth, "linear": linear_truth}
+ERROR = {"lightgbm": 0.35, "gp": 0.05}  # of the SD of new runs, for which trees of 120 runs are coarse
+SMOOTH = [model for model in MODELS if model != "lightgbm"]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -39,15 +46,16 @@ def test_a_model_predicts_new_runs_of_its_own_law(model):
     truth = TRUTHS[model](new)
     fitted = fit(model, runs, TRUTHS[model](runs))
     error = np.sqrt(((fitted.predict(new.weights) - truth) ** 2).mean()) / truth.std()
-    assert error < 0.02
+    assert error < ERROR.get(model, 0.02)
     np.testing.assert_array_equal(fitted.predict(new.weights), fitted.predict(new.weights, new.epochs))
 
 
 @pytest.mark.parametrize("counted", [True, False])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", SMOOTH)
 def test_gradients_are_those_of_the_values(model, counted):
     runs = swarm(0, 60, counted)
     fitted = fit(model, runs, saturating_truth(runs) + np.random.default_rng(1).normal(size=60) * 0.01)
+    fitted = fitted if fitted.smooth else fitted.smoothed()
     at, step = swarm(2, 5).weights, 1e-6
     for value, gradient in ((fitted.predict, fitted.gradient), (fitted.deviation, fitted.deviation_gradient)):
         moves = [value(at + step * axis) - value(at - step * axis) for axis in np.eye(DOMAINS)]
@@ -94,12 +102,13 @@ def test_deviation_covers_new_runs(model):
 def test_too_few_runs_and_unknown_models_are_errors():
     with pytest.raises(ValueError, match="at least 5 runs with a score; got 4"):
         fit("saturating", swarm(0, 4), np.ones(4))
-    with pytest.raises(ValueError, match="unknown model 'saturate'; known: loglinear, saturating"):
+    with pytest.raises(ValueError, match="unknown model 'saturate'; known: ensemble, gp, lightgbm, linear, loglinear, saturating"):
         fit("saturate", swarm(0, 9), np.ones(9))
 
 
-def test_scores_that_are_all_equal_predict_themselves():
-    assert fit("saturating", swarm(0, 12), np.full(12, 1.5)).predict(swarm(1, 3).weights) == pytest.approx(1.5)
+@pytest.mark.parametrize("model", MODELS)
+def test_scores_that_are_all_equal_predict_themselves(model):
+    assert fit(model, swarm(0, 12), np.full(12, 1.5)).predict(swarm(1, 3).weights) == pytest.approx(1.5)
 
 
 def test_a_domain_without_five_repeating_runs_is_capped_at_what_was_seen():

@@ -2,14 +2,14 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from statistics import NormalDist
 from typing import ClassVar
 
 import numpy as np
 
 from cuvee.kernels.laws import LogLinear, Saturating
 from cuvee.kernels.ridge import fit_exponential, growth
-from cuvee.kernels.runs import Runs, anchor, folds, repeat_noise, repeats
+from cuvee.kernels.runs import Runs, anchor, repeat_noise, repeats
+from cuvee.kernels.scale import calibrated, scored_rows
 
 # floor = anchor - kappa gap; under 1 it lies above the best run: from 512 RegMix runs the log-linear law then ranks the
 # 1M test set at .967, with kappa >= 1 at .93
@@ -19,7 +19,6 @@ _START = {"kappa": 0.85, "penalty": 1e-3}
 _FACTORS = (1.4, 1.2, 1.2, 1.1, 1.05)  # how far each setting but the ridge is then moved, both ways
 _ROUNDS = 5  # passes over the blocks of settings, fewer where one changes nothing
 _SEARCH_STEPS, _FINAL_STEPS = 3, 50  # Gauss-Newton steps while settings are compared, and at the end
-_LEAST_RUNS = 5  # one per fold
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,6 @@ class _Task:
     @cached_property
     def groups(self) -> np.ndarray:
         return repeats(self.runs.weights)
-
-    @cached_property
-    def folds(self) -> np.ndarray:
-        return folds(self.runs.weights)
 
     def floor(self, kappa: float, noise: float) -> float:
         """anchor - max(kappa gap, 3 noise), gap = anchor - best, at least the noise. Of all runs, in every fold."""
@@ -57,9 +52,9 @@ class _Task:
         """Yield each fold's rows with their predictions from the other folds."""
         law = self.law_of.of(settings, self.runs)
         features = law.features(self.runs.weights, self.runs.exposure)
-        for fold in range(self.folds.max() + 1):
-            rows = np.flatnonzero(self.folds == fold)
-            floor, intercept, coefficients = self.fit(settings, np.flatnonzero(self.folds != fold), noise, steps)
+        for fold in range(self.runs.folds.max() + 1):
+            rows = np.flatnonzero(self.runs.folds == fold)
+            floor, intercept, coefficients = self.fit(settings, np.flatnonzero(self.runs.folds != fold), noise, steps)
             yield rows, floor + growth(features[rows], intercept, coefficients)
 
     def out_of_fold(self, settings: dict, noise: float) -> np.ndarray:
@@ -127,13 +122,16 @@ class Exponential:
     out_of_fold: np.ndarray
     model: ClassVar[str]
     law_of: ClassVar[type]
+    smooth: ClassVar[bool] = True
+
+    @staticmethod
+    def shared(runs: Runs, scores: np.ndarray) -> None:
+        """Nothing is shared by tasks."""
 
     @classmethod
-    def fit(cls, runs: Runs, scores: np.ndarray) -> "Exponential":
+    def fit(cls, runs: Runs, scores: np.ndarray, shared: None = None) -> "Exponential":
         """scores: (runs,) of one task, NaN where a run has none"""
-        scored = np.isfinite(scores)
-        if scored.sum() < _LEAST_RUNS:
-            raise ValueError(f"a surrogate needs at least {_LEAST_RUNS} runs with a score; got {scored.sum()}.")
+        scored = scored_rows(scores)
         task = _Task(cls.law_of, runs.take(scored), scores[scored])
         noise = repeat_noise(task.scores, task.groups)
         settings = task.choose(noise)
@@ -143,8 +141,7 @@ class Exponential:
         whole = np.full(len(scores), np.nan)
         whole[scored] = held
         draft = cls(task.runs, settings, *fitted, anchor(task.scores, task.groups), float(task.scores.std()), 1.0, whole)
-        relative = np.abs(residual) / draft.deviation(task.runs.weights, task.runs.exposure)
-        return replace(draft, noise=max(noise, float(np.quantile(relative, 0.9) / NormalDist().inv_cdf(0.95))))
+        return replace(draft, noise=max(noise, calibrated(residual, draft.deviation(task.runs.weights, task.runs.exposure))))
 
     @cached_property
     def law(self):

@@ -36,8 +36,15 @@ class Runs:
         """Realised epochs, or weight / column mean without counts. (runs, domains)"""
         return self.weights * self.exposure_rate if self.epochs is None else self.epochs
 
+    @cached_property
+    def folds(self) -> np.ndarray:
+        """`folds` of the weights. int64 (runs,)"""
+        return folds(self.weights)
+
     def take(self, rows: np.ndarray) -> "Runs":
-        """The runs of `rows`; without counts, exposure is scaled anew by their column means."""
+        """The runs of `rows` (int64 or bool); without counts, exposure is scaled anew by their column means."""
+        if np.array_equal(np.arange(len(self.weights))[rows], np.arange(len(self.weights))):
+            return self  # with what it has found out
         return Runs(self.weights[rows], None if self.epochs is None else self.epochs[rows], self.rate)
 
 
