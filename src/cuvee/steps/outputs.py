@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import bisect
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from cuvee.engine.step import Counts
-from cuvee.engine.store import Output, open_arrow, read_table
+from cuvee.engine.store import Output, open_arrow, open_input, read_table, sink
 from cuvee.steps.documents import Shard
 from cuvee.steps.inputs import Input
 from cuvee.steps.kept import write_kept
@@ -51,8 +54,10 @@ class Origins:
         known = pc.unique(shards.drop_null()).to_pylist()
         owner = pc.fill_null(pc.index_in(shards, pa.array(known, pa.string())), -1).to_numpy()
         row, found = pc.fill_null(rows, -1).to_numpy(), np.zeros(len(rows), np.int64)
-        for number, shard in enumerate(known):
-            found[owner == number] = self.rows(shard)[row[owner == number]]
+        order = np.argsort(owner, kind="stable")
+        bounds = np.searchsorted(owner[order], np.arange(len(known) + 1))
+        for shard, start, end in zip(known, bounds, bounds[1:]):
+            found[order[start:end]] = self.rows(shard)[row[order[start:end]]]
         return pa.array(found, mask=owner < 0)
 
 
@@ -60,15 +65,22 @@ Rows = Callable[[Shard, Origins], pa.Table]
 
 
 def export_file(out: Output, file: File, shards: Sequence[Shard], rows: Rows, origins: Origins, text: str) -> Counts:
-    """Write `kept/NAME`, and the rows of the command's table as `.work/rows/SOURCE.parquet`."""
-    table = pa.concat_tables([rows(shard, origins) for shard in shards])
-    out.table(f".work/rows/{file.source}.parquet", table)
-    edited = {row: new for shard in shards for row, new in _edited(shard, origins).items()}
-    keep = table["row"].to_numpy()[table["keep"].to_numpy()]
-    write_kept(out, f"kept/{file.input.name}", file.input.url, file.input.kind, keep, edited, text)
-    gone = table.filter(pc.invert(table["keep"]))
-    kinds = pc.value_counts(gone["kind"]).to_pylist() if "kind" in table.column_names else []
-    return {"name": file.input.name, "read": len(table), "kept": len(keep), "kinds": {each["values"]: each["counts"] for each in kinds}}
+    """Write `kept/NAME`, and the rows of the command's table as `.work/rows/SOURCE.parquet`; a shard is held at a time."""
+    read, keep, kinds = 0, [np.zeros(0, np.int64)], Counter()
+    with out.create(f".work/rows/{file.source}.parquet") as target:
+        writer = None
+        for shard in shards:
+            table = rows(shard, origins)
+            writer = writer or pq.ParquetWriter(sink(target), table.schema)
+            writer.write_table(table)
+            read, stays = read + len(table), table["keep"].to_numpy()
+            keep.append(table["row"].to_numpy()[stays])
+            kinds.update(table["kind"].to_numpy(zero_copy_only=False)[~stays].tolist() if "kind" in table.column_names else [])
+        if writer:
+            writer.close()
+    kept = np.concatenate(keep)
+    write_kept(out, f"kept/{file.input.name}", file.input.url, file.input.kind, kept, _Edited(shards, origins), text)
+    return {"name": file.input.name, "read": read, "kept": len(kept), "kinds": dict(sorted(kinds.items()))}
 
 
 def dedup_rows(shard: Shard, origins: Origins) -> pa.Table:
@@ -92,11 +104,46 @@ def _table(schema: pa.Schema, table: pa.Table, columns: Mapping[str, pa.Array | 
     return pa.table({name: columns.get(name, table[name] if name in table.column_names else None) for name in schema.names}).cast(schema)
 
 
-def _edited(shard: Shard, origins: Origins) -> dict[int, str]:
-    """Raw row -> text after edits, for the rows that a verdict edits."""
-    verdict = read_table(shard.verdicts[-1])
-    if "edits" not in verdict.column_names or verdict["edits"].null_count == len(verdict):
-        return {}
-    changed = {row for row, edits in zip(verdict["row"].to_pylist(), verdict["edits"].to_pylist()) if edits}
-    texts, rows = shard.read(("text",)), origins.rows(shard.name)
-    return {int(rows[row]): text for row, text in zip(texts["row"].to_pylist(), texts["text"].to_pylist()) if row in changed}
+class _Edited(Mapping[int, str]):
+    """Raw row -> text after edits, for the rows that a verdict edits; the texts of one shard are held at a time.
+
+    shards: of one file, so that their raw rows are in order
+    """
+
+    def __init__(self, shards: Sequence[Shard], origins: Origins) -> None:
+        self._origins = origins
+        self._shards, self._rows = [], []
+        for shard in shards:
+            if len(rows := _edited_rows(shard)):
+                self._shards.append(shard)
+                self._rows.append(origins.rows(shard.name)[rows])
+        self._lasts = [int(rows[-1]) for rows in self._rows]
+        self._place, self._texts = -1, {}
+
+    def __getitem__(self, row: int) -> str:
+        place = bisect.bisect_left(self._lasts, row)
+        if place == len(self._shards):
+            raise KeyError(row)
+        if place != self._place:
+            table = self._shards[place].read(("text",))
+            raw = self._origins.rows(self._shards[place].name)[table["row"].to_numpy()]
+            mine = np.isin(raw, self._rows[place])
+            self._place, self._texts = place, dict(zip(raw[mine].tolist(), table["text"].filter(pa.array(mine)).to_pylist()))
+        return self._texts[row]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.concatenate([np.zeros(0, np.int64), *self._rows]).tolist())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rows))
+
+
+def _edited_rows(shard: Shard) -> np.ndarray:
+    """Rows of the documents shard that its last verdict edits and keeps, int64 (rows,)"""
+    with open_input(shard.verdicts[-1]) as file:
+        reader = pq.ParquetFile(file)
+        if "edits" not in reader.schema_arrow.names:
+            return np.zeros(0, np.int64)
+        verdict = reader.read(["row", "keep", "edits"])
+    edited = pc.and_(verdict["keep"], pc.greater(pc.fill_null(pc.list_value_length(verdict["edits"]), 0), 0))
+    return verdict["row"].filter(edited).to_numpy()
