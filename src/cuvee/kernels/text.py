@@ -42,7 +42,8 @@ def large(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
         raise TypeError(f"texts must be strings; got an Arrow array of {kind}. Name the column that holds the text.")
     texts = texts.cast(pa.large_string())
     if isinstance(texts, pa.ChunkedArray):
-        texts = pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], pa.large_string())
+        chunks = texts.chunks or [pa.array([], pa.large_string())]
+        texts = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
     return texts
 
 

@@ -22,7 +22,7 @@ from cuvee.steps.documents import Shard, shards
 from cuvee.steps.rows import Rows, flat
 
 VERSION = 1
-BATCH_BYTES = 16_000_000    # text held as tokens at a time
+BATCH_BYTES = 2_000_000     # text held as tokens at a time: little enough that its arrays are used again, not mapped anew
 BLOCK_SHINGLES = 4_000_000  # shingles held at a time while pairs are verified; one pair may have more
 PARTS = ("documents", "offsets", "values")
 

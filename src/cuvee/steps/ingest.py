@@ -212,28 +212,40 @@ class _Documents:
 
 def _documents(batch: raw.Batch, source: Source, config: Ingest, file: str) -> _Documents:
     fields = template_fields(source.text)
-    texts, records, found = [], [], _Documents(faults=list(batch.faults))
-    for row, record in zip(batch.rows, batch.records):
-        text = _text(record, source.text, fields)
-        fault = _fault(text, config.max_bytes)
-        if fault is not None:
-            found.faults.append(raw.Fault(file, row, *fault))
-            continue
-        found.rows.append(row)
-        texts.append(text)
-        records.append(record)
-    found.faults.sort(key=lambda fault: fault.row)
-    found.columns = {"text": texts, "license": _licenses(records, source, file, found.rows), **_described(records, source, config)}
+    texts = [_text(record, source.text, fields) for record in batch.records]
+    rows, records, found = batch.rows, batch.records, _Documents(faults=list(batch.faults))
+    column = _column(texts, config.max_bytes)
+    if column is None:
+        faults = [_fault(text, config.max_bytes) for text in texts]
+        found.faults += [raw.Fault(file, row, *fault) for row, fault in zip(rows, faults) if fault is not None]
+        found.faults.sort(key=lambda fault: fault.row)
+        good = [place for place, fault in enumerate(faults) if fault is None]
+        rows, records, texts = ([values[place] for place in good] for values in (rows, records, texts))
+        column = pa.array(texts, pa.large_string())
+    found.rows = rows
+    found.columns = {"text": column, "license": _licenses(records, source, file, rows), **_described(records, source, config)}
     return found
+
+
+def _column(texts: Sequence[str | tuple[str, str]], max_bytes: int) -> pa.Array | None:
+    """All texts of a batch at once; None where one of them has a fault."""
+    try:
+        column = pa.array(texts, pa.large_string())
+    except (UnicodeEncodeError, pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
+    longest = pc.max(pc.binary_length(column)).as_py() or 0
+    return column if longest <= max_bytes else None
 
 
 def _text(record: dict[str, Any], template: str, fields: Sequence[str]) -> str | tuple[str, str]:
     """The text of a row, or (reason, detail). A template needs each of its columns to be a string."""
+    if fields == [template] and isinstance(text := record.get(template), str):
+        return text
     for name in fields:
         if not isinstance(record.get(name), str):
             kind = "is missing" if name not in record else f"is {type(record[name]).__name__}, not a string"
             return "no_text", f"column '{name}' {kind}; columns here: {', '.join(map(str, record))[:200]}"
-    return record[template] if fields == [template] else template.format_map({name: record[name] for name in fields})
+    return template.format_map({name: record[name] for name in fields})
 
 
 def _fault(text: str | tuple[str, str], max_bytes: int) -> tuple[str, str] | None:
@@ -331,8 +343,8 @@ class _Shelf:
 
 
 def _tables(found: _Documents, source: str, file: str) -> tuple[pa.Table, pa.Table]:
-    text = pa.array(found.columns["text"], pa.large_string())
-    columns = {**found.columns, "id": text_ids(text), "text": text, "source": pa.repeat(source, len(text))}
+    text = found.columns["text"]
+    columns = {**found.columns, "id": text_ids(text), "source": pa.repeat(source, len(text))}
     documents = pa.table([pa.array(columns[each.name], each.type) for each in DOCUMENTS], schema=DOCUMENTS)
     return documents, pa.table([pa.repeat(file, len(text)), pa.array(found.rows, pa.int64())], schema=ORIGIN)
 
