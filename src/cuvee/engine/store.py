@@ -136,14 +136,14 @@ def create(url: str, lasting: bool = True) -> Iterator[_Counted]:
     del counted
 
 
-def sweep(folder: str) -> None:
-    """Delete the temporary files that killed writers left in a local folder."""
+def sweep(folder: str, names: str = "**/.*.tmp") -> None:
+    """Delete the temporary files that killed writers left in a local folder and below it, or only directly in it."""
     if is_local(folder):
-        for path in glob.glob(os.path.join(filesystem(folder)[1], "**", ".*.tmp"), recursive=True, include_hidden=True):
+        for path in glob.glob(os.path.join(filesystem(folder)[1], names), recursive=True, include_hidden=True):
             os.unlink(path)
 
 
-def write_bytes(url: str, data: bytes | pa.Buffer, lasting: bool = True) -> str:
+def write_bytes(url: str, data: bytes, lasting: bool = True) -> str:
     with create(url, lasting) as file:
         file.write(data)
     return file.checksum()
@@ -157,9 +157,9 @@ def write_table(url: str, table: pa.Table, metadata: Mapping[str, str] | None = 
     """Compressed if it is to last."""
     if metadata:
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata})
-    memory = pa.BufferOutputStream()
-    pq.write_table(table, memory, compression="zstd" if lasting else "none", row_group_size=ROW_GROUP)
-    return write_bytes(url, memory.getvalue(), lasting)
+    with create(url, lasting) as file:
+        pq.write_table(table, sink(file), compression="zstd" if lasting else "none", row_group_size=ROW_GROUP)
+    return file.checksum()
 
 
 def boot() -> str | None:

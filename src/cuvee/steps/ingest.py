@@ -325,7 +325,7 @@ class _Shelf:
 
     def write(self) -> None:
         part = f"{self.name}-{self.number:05d}"
-        documents = pa.concat_tables([DOCUMENTS.empty_table(), *self.documents]).combine_chunks()
+        documents = pa.concat_tables([DOCUMENTS.empty_table(), *self.documents])
         origins = pa.concat_tables([ORIGIN.empty_table(), *self.origins]).combine_chunks()
         self.out.table(f"{part}.parquet", documents)
         self.out.arrow(f"{part}.origin.arrow", origins.to_batches(), ORIGIN)

@@ -18,7 +18,8 @@ import zstandard
 from cuvee.engine.store import open_input
 
 CHUNK = 1 << 20  # bytes a read
-BATCH = 4096     # rows a batch
+BATCH = 4096     # rows a batch at most ...
+BATCH_BYTES = 1 << 22  # ... and bytes of JSONL, so that the memory of one batch serves the next
 BOM = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 PARQUET = b"PAR1"
@@ -127,8 +128,8 @@ def jsonl(url: str, name: str, start: int = 0, end: int | None = None, first_row
 
     A row that is no JSON object, or is not UTF-8, is a fault; a blank line is neither.
     """
-    rows, records, faults, blank = [], [], [], 0
-    row = first_row
+    rows, records, faults, blank, held = [], [], [], 0, 0
+    row = first_row - 1
     with open_input(url) as file:
         stream = lines(chunks(file)) if start == 0 and end is None else ranged(file, start, end)
         try:
@@ -143,11 +144,12 @@ def jsonl(url: str, name: str, start: int = 0, end: int | None = None, first_row
                     records.append(record)
                 else:
                     faults.append(Fault(name, row, *record))
-                if len(rows) + len(faults) >= BATCH:
+                held += len(line)
+                if len(rows) + len(faults) >= BATCH or held >= BATCH_BYTES:
                     yield Batch(rows, records, faults, blank)
-                    rows, records, faults, blank = [], [], [], 0
+                    rows, records, faults, blank, held = [], [], [], 0, 0
         except Broken as broken:
-            faults.append(Fault(name, row + 1 if rows or row else row, broken.reason, broken.detail))
+            faults.append(Fault(name, row + 1, broken.reason, broken.detail))
     yield Batch(rows, records, faults, blank)
 
 
