@@ -173,8 +173,20 @@ class Swarm(Section):
 
 
 class Fit(Section):
-    model: Literal["saturating", "loglinear"] = "saturating"
+    model: Literal["saturating", "ensemble", "loglinear", "lightgbm", "gp", "linear"] = "saturating"  # ensemble ranks large swarms a little better (benchmarks/surrogates.py)
     min_snr: float = 2.0                # SD over the swarm / SD of repeats; a task under it gets weight 0
+
+
+class Group(Section):
+    domains: Annotated[list[str], Field(min_length=1)]  # names or globs such as t03.*
+    low: Share = 0.0   # of the mixture that they hold together, at least ...
+    high: Share = 1.0  # ... and at most
+
+    @model_validator(mode="after")
+    def _low_is_not_over_high(self) -> Group:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low:g} is over high {self.high:g}")
+        return self
 
 
 class Mix(Section):
@@ -182,6 +194,8 @@ class Mix(Section):
     kl: Annotated[float, Field(ge=0)] = 0.05  # pull towards the natural shares
     risk: Annotated[float, Field(ge=0)] = 1.0  # weight of the predicted SD; of what could be gained .31 is lost, .40 at 0 (26 runs, 12 domains, SNR 3, 60 swarms made from a known law)
     tasks: dict[str, Annotated[float, Field(ge=0)]] = {}  # task -> weight; empty: every evaluation alike, else held-out domains by natural share
+    groups: dict[str, Group] = {}  # name -> limits on what some domains hold together; groups may overlap
+    protect: dict[str, float] = {}  # task -> most that its score may lie over that of the natural mixture, in the score's unit
 
     @model_validator(mode="after")
     def _some_task_counts(self) -> Mix:

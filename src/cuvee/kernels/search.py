@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import rel_entr
 
-from cuvee.kernels.simplex import check_reach, project_kl, uniform
+from cuvee.kernels.groups import Groups, best_corner, no_groups, project_groups
+from cuvee.kernels.simplex import check_reach, uniform
 from cuvee.kernels.surrogate import Fitted
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]  # (domains,) -> value, gradient (domains,)
@@ -14,6 +15,7 @@ _LEAST_WEIGHT = 1e-15  # a multiplicative step cannot leave 0, so no weight goes
 _INWARD = 1e-3  # share of uniform mixed into each start
 _LONGER, _SHORTER = 1.5, 0.5  # step length after a step that was taken, or refused
 _SHORTEST = 1e-12
+_GROUPED = 20  # steps between two certificates under groups, each a linear programme
 
 
 class Solution(NamedTuple):
@@ -31,37 +33,41 @@ class Solution(NamedTuple):
     starts: int
 
 
-def stationarity_gap(weights: np.ndarray, gradient: np.ndarray, caps: np.ndarray) -> float:
-    """Largest gradient . (weights - other) over mixtures `other` under the caps (Frank and Wolfe, 1956).
-
-    The best other fills the caps in order of the gradient. (domains,) x 3 -> >= 0
-    """
-    order = np.argsort(gradient, kind="stable")
-    other = np.diff(np.minimum(np.cumsum(caps[order]), 1.0), prepend=0.0)
-    return float(max(gradient @ weights - gradient[order] @ other, 0.0))
+def stationarity_gap(weights: np.ndarray, gradient: np.ndarray, caps: np.ndarray, groups: Groups | None = None) -> float:
+    """Largest gradient . (weights - other) over mixtures `other` under the limits (Frank and Wolfe, 1956). (domains,) x 3 -> >= 0"""
+    other = best_corner(gradient, caps, no_groups(len(caps)) if groups is None else groups)
+    return float(max(gradient @ (weights - other), 0.0))
 
 
 def minimise(objective: Objective, starts: np.ndarray, caps: np.ndarray, tolerance: float = 1e-6,
-             most: int = 2000) -> Solution:
-    """Least objective over mixtures under `caps`, the best of all `starts` (a convex objective needs one).
+             most: int = 2000, groups: Groups | None = None) -> Solution:
+    """Least objective over mixtures under `caps` and `groups`, the best of all `starts` (a convex objective needs one).
 
     Stops where kkt <= tolerance or after `most` steps; look at kkt. starts: (starts, domains), caps: (domains,)
     """
     check_reach(caps)
-    ends = [_descend(objective, _inside(start, caps), caps, tolerance, most) for start in np.atleast_2d(starts)]
+    groups = no_groups(len(caps)) if groups is None else groups
+    ends = [_descend(objective, _inside(start, caps, groups), caps, groups, tolerance, most) for start in np.atleast_2d(starts)]
     return min(ends, key=lambda end: end.value)._replace(starts=len(ends))
 
 
-def _inside(weights: np.ndarray, caps: np.ndarray) -> np.ndarray:
-    """A mixture under the caps near `weights` that has some of every domain."""
-    return _mixed((1 - _INWARD) * weights + _INWARD * uniform(len(weights)), caps)
+def _inside(weights: np.ndarray, caps: np.ndarray, groups: Groups) -> np.ndarray:
+    """A mixture under the limits near `weights` that has some of every domain."""
+    return _mixed((1 - _INWARD) * weights + _INWARD * uniform(len(weights)), caps, groups)
 
 
-def _mixed(weights: np.ndarray, caps: np.ndarray) -> np.ndarray:
-    return np.maximum(project_kl(np.maximum(weights, _LEAST_WEIGHT), caps), _LEAST_WEIGHT)
+def _mixed(weights: np.ndarray, caps: np.ndarray, groups: Groups) -> np.ndarray:
+    return np.maximum(project_groups(np.maximum(weights, _LEAST_WEIGHT), caps, groups), _LEAST_WEIGHT)
 
 
-def _descend(objective: Objective, weights: np.ndarray, caps: np.ndarray, tolerance: float, most: int) -> Solution:
+def _near(weights: np.ndarray, gradient: np.ndarray, caps: np.ndarray, groups: Groups, tolerance: float, taken: int) -> bool:
+    """Whether the gap is within tolerance; under groups the gap without them, which is no smaller, is looked at first."""
+    if stationarity_gap(weights, gradient, caps) <= tolerance:
+        return True
+    return len(groups.low) > 0 and taken % _GROUPED == 0 and stationarity_gap(weights, gradient, caps, groups) <= tolerance
+
+
+def _descend(objective: Objective, weights: np.ndarray, caps: np.ndarray, groups: Groups, tolerance: float, most: int) -> Solution:
     """Steps weights * exp(-length gradient), KL-projected onto the caps (Kivinen and Warmuth, 1997).
 
     A step holds if the gradient changed by no more than the divergence allows: curvature relative to the entropy
@@ -69,9 +75,9 @@ def _descend(objective: Objective, weights: np.ndarray, caps: np.ndarray, tolera
     """
     value, gradient = objective(weights)
     length, taken = 1.0 / (np.ptp(gradient) + 1e-300), 0
-    while taken < most and length > _SHORTEST and stationarity_gap(weights, gradient, caps) > tolerance:
+    while taken < most and length > _SHORTEST and not _near(weights, gradient, caps, groups, tolerance, taken):
         tilt = np.exp(-length * (gradient - gradient.min()))
-        new = _mixed(weights * tilt, caps)
+        new = _mixed(weights * tilt, caps, groups)
         new_value, new_gradient = objective(new)
         move = new - weights
         allowed = np.log(new / weights) @ move / length
@@ -79,7 +85,7 @@ def _descend(objective: Objective, weights: np.ndarray, caps: np.ndarray, tolera
             weights, value, gradient, length, taken = new, new_value, new_gradient, length * _LONGER, taken + 1
         else:
             length *= _SHORTER
-    return Solution(weights, float(value), stationarity_gap(weights, gradient, caps), taken, 1)
+    return Solution(weights, float(value), stationarity_gap(weights, gradient, caps, groups), taken, 1)
 
 
 def mixture_objective(fits: Sequence[Fitted], importance: np.ndarray, natural: np.ndarray, kl: float,

@@ -15,8 +15,9 @@ from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, join, read_json
-from cuvee.errors import UsageError, nearest
+from cuvee.errors import UsageError, missing_extra, nearest
 from cuvee.kernels import surrogate as models
+from cuvee.kernels import trees
 from cuvee.kernels.agreement import regret_at_1, spearman, spearman_interval
 from cuvee.kernels.runs import folds
 from cuvee.kernels.text import hash64
@@ -34,15 +35,25 @@ def run(work: Work, recipe: Recipe, tokens: store.TokenStore, swarm: Folder) -> 
         if name not in names:
             raise UsageError(f"mix.tasks: the swarm has no task '{name}'. {nearest(name, names)}")
     inputs = scores.Inputs.of(swarm.url, tokens, recipe.budget.target)
+    for name in recipe.mix.protect:
+        if name not in names:
+            raise UsageError(f"mix.protect: the swarm has no task '{name}'. {nearest(name, names)}")
     shared = {"model": recipe.fit.model, "seed": recipe.seed}
-    step = Step("fit.tasks", VERSION, {**shared, "target": recipe.budget.target}, (tokens.fingerprint, swarm.fingerprint), USES)
+    step = Step("fit.tasks", VERSION, {**shared, "target": recipe.budget.target}, (tokens.fingerprint, swarm.fingerprint), uses(recipe.fit.model))
     fits = work.do(step, [Task(name, fit_task, {"inputs": inputs, "name": _file(place), "task": name, **shared}) for place, name in enumerate(names)])
     rule = {"min_snr": recipe.fit.min_snr, "chosen": recipe.mix.tasks}
-    folder = work.do(Step("fit", VERSION, {**shared, **rule}, (fits.fingerprint,), USES),
+    folder = work.do(Step("fit", VERSION, {**shared, **rule}, (fits.fingerprint,), uses(recipe.fit.model)),
                      [Task("fit", gather, {"inputs": inputs, "folder": fits.url, **shared, **rule})])
     for note in read_json(folder.file("fit.json"))["notes"]:
         work.progress.say(f"WARNING: fit: {note}")
     return folder
+
+
+def uses(model: str) -> tuple[str, ...]:
+    """Packages that shape a fit: an ensemble has trees only where they are installed."""
+    if model == "lightgbm" and not trees.installed():
+        raise missing_extra("lightgbm", "lightgbm")
+    return (*USES, "lightgbm") if model in ("ensemble", "lightgbm") and trees.installed() else USES
 
 
 def _file(place: int) -> str:
@@ -57,8 +68,8 @@ def fit_task(out: Output, inputs: scores.Inputs, name: str, task: str, model: st
     has = np.isfinite(values)
     found = {"missing": int((~has).sum()), "fit": None, "predicted": None, **gate.signal(swarm.runs.weights[has], values[has])}
     if _enough(swarm.runs.weights[has]):
-        predicted = models.cross_validate(model, swarm.runs, values)
-        found |= {"fit": models.fit(model, swarm.runs, values).to_dict(), "predicted": _plain(predicted),
+        predicted = models.cross_validate(model, swarm.runs, values, swarm.values)
+        found |= {"fit": models.fit(model, swarm.runs, values, swarm.values).to_dict(), "predicted": _plain(predicted),
                   "regret": regret_at_1(predicted[has], values[has]), **agreement(predicted[has], values[has], hash64(task, seed))}
     out.json(name, found)
     return {"scores": int(has.sum()), "missing": found["missing"]}
@@ -100,7 +111,7 @@ def gather(out: Output, inputs: scores.Inputs, folder: str, model: str, seed: in
     out.json("fit.json", {
         "model": model, "tasks": [_task(name, each, weights.get(name, 0.0)) for name, each in found.items()],
         "mean": mean, "runs": _runs(swarm, measured, predicted, means),
-        "notes": [*swarm.notes, *_missing(missing), *notes, *_blind(mean)]})
+        "notes": [*swarm.notes, *models.remarks(model, swarm.runs), *_missing(missing), *notes, *_blind(mean)]})
     return {"runs": len(swarm.keys), "tasks": len(found), "weighted": len(weights), "missing": sum(missing.values())}
 
 
