@@ -78,8 +78,15 @@ def workers(pid: int) -> list[int]:
     return [child for child in children(pid) if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
-def kill(process: subprocess.Popen, what: str, delay: float) -> bool:
-    """SIGKILL the driver, or one of its workers, after `delay` seconds; whether it hit while work was left."""
+def steps(work: Path) -> int:
+    """How many steps have begun, by their manifests."""
+    return sum(1 for _ in work.rglob("manifest.json"))
+
+
+def kill(process: subprocess.Popen, what: str, work: Path, begun: int, delay: float) -> bool:
+    """SIGKILL the driver, or one of its workers, `delay` seconds after so many steps have begun; whether there was one to hit."""
+    while process.poll() is None and steps(work) < begun:
+        time.sleep(0.005)
     time.sleep(delay)
     targets = [process.pid] if what == "driver" else workers(process.pid)
     if process.poll() is not None or not targets:

@@ -152,6 +152,18 @@ def test_two_drivers_do_not_share_a_folder(tmp_path):
         pass
 
 
+def test_what_killed_writers_left_is_swept(tmp_path):
+    """By the step that finishes in its folder, and by the next run in the work folder itself."""
+    work = Work(str(tmp_path), LocalEngine(1))
+    folder = Path(STEP.folder(work.url))
+    for path in (folder / "deep" / ".1.json.0a.tmp", folder / ".manifest.json.0b.tmp", tmp_path / ".current.json.0c.tmp"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    with work.lock():
+        work.do(STEP, tasks(jobs.square))
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
 def test_two_tasks_of_one_name_are_an_error(tmp_path):
     with pytest.raises(DataError, match="two tasks have one name: 01"):
         Work(str(tmp_path), LocalEngine(1)).do(STEP, tasks(jobs.square, [1, 1]))

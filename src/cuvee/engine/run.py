@@ -135,6 +135,7 @@ class Work:
                 raise UsageError(f"{self.url}: another run is at work in this folder. Wait for it, or stop it.") from None
             if not self.lasting:
                 self._begin()
+            sweep(self.url, ".*.tmp")
             yield
 
     def _begin(self) -> None:
