@@ -1,4 +1,4 @@
-"""The command line: verbs and their options; what they do stands in pipeline.py and standalone.py."""
+"""The command line: verbs and their options; what they do stands in pipeline.py, standalone.py and tabular.py."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ EngineName = Annotated[str, typer.Option("--engine", metavar="local|ray[:ADDRESS
 Overrides = Annotated[list[str], typer.Option("--set", metavar="a.b=c", help="override a key of the recipe; repeat for more")]
 Sample = Annotated[Optional[str], typer.Option(metavar="SHARE", help="whole recipe on a share of the rows, such as 0.1%")]  # noqa: UP007, UP045
 Out = Annotated[str, typer.Option("-o", "--out", metavar="DIR", help="output folder")]
+OutFile = Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="output file")]
+Surrogate = Annotated[str, typer.Argument(metavar="SURROGATE", help="what `cuvee fit` wrote")]
 TextColumn = Annotated[str, typer.Option("--text", help="column that holds the text")]
 IdColumn = Annotated[Optional[str], typer.Option("--id", help="column of your own ids; `id` where there is one")]  # noqa: UP007, UP045
 
@@ -142,6 +144,49 @@ def decontaminate(files: Annotated[list[str], typer.Argument(metavar="FILES...",
     with _closing(make_engine(engine, workers)) as running:
         counts = standalone.decontaminate(_call(files, out, text, id, running), config, evals, fields.split(",") if fields else None)
     print(f"{counts['read']:,} rows, {counts['kept']:,} kept; {counts['quarantined']:,} quarantined; {out}")
+
+
+@app.command()
+def fit(mixtures: Annotated[str, typer.Option(metavar="M.csv", help="key of the run, then the weight of each domain")],
+        scores: Annotated[str, typer.Option(metavar="S.csv", help="key of the run, then its score on each task; lower is better")], out: OutFile,
+        counts: Annotated[Optional[str], typer.Option(metavar="C.csv", help="domain,tokens: fits epochs instead of weights")] = None,  # noqa: UP007, UP045
+        budget: Annotated[Optional[str], typer.Option(metavar="N", help="tokens of the training that the runs stand for, such as 1T")] = None,  # noqa: UP007, UP045
+        model: Annotated[str, typer.Option(metavar="ensemble|saturating|loglinear|lightgbm|gp|linear", help="how scores follow from weights")] = "ensemble") -> None:
+    """Fit scores to mixtures: a surrogate of your own runs, from CSV files."""
+    from cuvee import tabular
+    from cuvee.engine.progress import Progress
+
+    tabular.fit(mixtures, scores, out, model, counts, None if budget is None else tabular.tokens_of("--budget", budget), Progress())
+    print(out)
+
+
+@app.command()
+def predict(surrogate: Surrogate, mixtures: Annotated[str, typer.Option(metavar="M.csv", help="key, then the weight of each domain")],
+            out: OutFile) -> None:
+    """Predict the scores of mixtures, with the SD of a new run."""
+    from cuvee import tabular
+
+    print(f"{tabular.predict(surrogate, mixtures, out):,} mixtures; {out}")
+
+
+@app.command()
+def mix(surrogate: Surrogate, counts: Annotated[str, typer.Option(metavar="C.csv", help="domain,tokens")],
+        budget: Annotated[str, typer.Option(metavar="N", help="tokens of the training run, such as 1T")], out: OutFile,
+        max_epochs: Annotated[float, typer.Option(help="passes over any domain, at most")] = 8.0,
+        kl: Annotated[float, typer.Option(help="pull towards the natural shares")] = 0.05,
+        task: Annotated[list[str], typer.Option(metavar="name=weight", help="tasks that count; all alike by default; repeat for more")] = [],  # noqa: B006
+        group: Annotated[list[str], typer.Option(metavar="name=domains:low:high", help="share that domains hold together, such as 'code=t03.*:0.05:0.20'")] = [],  # noqa: B006
+        protect: Annotated[list[str], typer.Option(metavar="task=rise", help="most that a score may lie over that of the natural mixture")] = [],  # noqa: B006
+        seed: Annotated[int, typer.Option(help="of the fits that are drawn for the ranges of weights")] = 0) -> None:
+    """Find the best mixture for a token budget, under all limits."""
+    from cuvee import tabular
+    from cuvee.engine.progress import Progress
+
+    config = tabular.settings(max_epochs, kl, task, group, protect)
+    found = tabular.mix(surrogate, counts, tabular.tokens_of("--budget", budget), out, config, seed, Progress())
+    for each in found["domains"]:
+        print(f"{each['name']}: {each['weight']:.4f} ({each['low']:.4f} to {each['high']:.4f}), natural {each['natural']:.4f}, {each['epochs']:.2f} epochs")
+    print(out)
 
 
 def _section(name: str, **values: Any) -> Any:
