@@ -8,6 +8,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from cuvee.kernels.simplex import project_kl, quantize_capped
 
 _SWEEPS = 10_000  # of the projection over the groups
+_EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # of HiGHS, its least
 _SETTLED = 1e-12  # largest sum that a sweep still moves, and largest excess of a group
 
 
@@ -103,7 +104,7 @@ def best_corner(gradient: np.ndarray, caps: np.ndarray, groups: Groups) -> np.nd
         return corner
     inside = groups.members.astype(float)
     found = linprog(gradient, A_ub=np.vstack([inside, -inside]), b_ub=np.r_[groups.high, -groups.low], A_eq=np.ones((1, len(caps))),
-                    b_eq=[1.0], bounds=[(0, cap) for cap in caps], method="highs")
+                    b_eq=[1.0], bounds=[(0, cap) for cap in caps], method="highs", options=_EXACT)
     if found.x is None:
         raise ValueError(f"the limits of the groups leave no mixture: {found.message}")
     return found.x

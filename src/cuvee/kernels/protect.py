@@ -8,6 +8,7 @@ from cuvee.kernels.search import Objective, Solution, minimise, stationarity_gap
 
 KEPT = 1e-6  # largest excess of a limit
 _ROUNDS = 40
+_HOPELESS = 1e7  # pressure from which limits that are not kept cannot be
 _FIRST = 1e-2  # kkt of the first round; each is _MORE times nearer
 _PRESSURE, _MORE = 10.0, 4.0  # weight of an excess squared, and its growth where an excess has not halved
 
@@ -39,7 +40,7 @@ def _from(objective: Objective, limits: Sequence[Objective], weights: np.ndarray
         multipliers = np.maximum(multipliers + pressure * excess, 0.0)
         gap = stationarity_gap(weights, gradient + multipliers @ slopes, caps, groups) + float(multipliers @ np.maximum(-excess, 0.0))
         solution = Solution(weights, float(value), gap, taken, 1)
-        if excess.max() <= KEPT and gap <= tolerance:
+        if (excess.max() <= KEPT and gap <= tolerance) or pressure > _HOPELESS:
             break
         pressure = pressure * _MORE if excess.max() > max(before / 2, KEPT) else pressure
         before = excess.max()

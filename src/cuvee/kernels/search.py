@@ -14,7 +14,7 @@ Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]  # (domains,) -> va
 _LEAST_WEIGHT = 1e-15  # a multiplicative step cannot leave 0, so no weight goes below while searching
 _INWARD = 1e-3  # share of uniform mixed into each start
 _LONGER, _SHORTER = 1.5, 0.5  # step length after a step that was taken, or refused
-_SHORTEST = 1e-12
+_SHORTEST, _LONGEST = 1e-12, 1e12
 _GROUPED = 20  # steps between two certificates under groups, each a linear programme
 
 
@@ -74,7 +74,7 @@ def _descend(objective: Objective, weights: np.ndarray, caps: np.ndarray, groups
     (Lu, Freund and Nesterov, 2018), which copes with slopes that grow without bound towards weight 0.
     """
     value, gradient = objective(weights)
-    length, taken = 1.0 / (np.ptp(gradient) + 1e-300), 0
+    length, taken = min(1.0 / (np.ptp(gradient) + 1e-300), _LONGEST), 0
     while taken < most and length > _SHORTEST and not _near(weights, gradient, caps, groups, tolerance, taken):
         tilt = np.exp(-length * (gradient - gradient.min()))
         new = _mixed(weights * tilt, caps, groups)
@@ -82,7 +82,8 @@ def _descend(objective: Objective, weights: np.ndarray, caps: np.ndarray, groups
         move = new - weights
         allowed = np.log(new / weights) @ move / length
         if (new_gradient - gradient) @ move <= allowed and new_value <= value + 1e-12 * (1 + abs(value)):
-            weights, value, gradient, length, taken = new, new_value, new_gradient, length * _LONGER, taken + 1
+            weights, value, gradient, taken = new, new_value, new_gradient, taken + 1
+            length = min(length * _LONGER, _LONGEST)
         else:
             length *= _SHORTER
     return Solution(weights, float(value), stationarity_gap(weights, gradient, caps, groups), taken, 1)
