@@ -22,7 +22,7 @@ from cuvee.steps.documents import Shard, shards
 from cuvee.steps.rows import Rows, flat
 
 VERSION = 1
-BATCH_BYTES = 2_000_000     # text held as tokens at a time: little enough that its arrays are used again, not mapped anew
+BATCH_BYTES = 500_000       # text held as tokens at a time: so little that its arrays stay in memory that is in use
 BLOCK_SHINGLES = 4_000_000  # shingles held at a time while pairs are verified; one pair may have more
 PARTS = ("documents", "offsets", "values")
 
@@ -114,9 +114,8 @@ class _Shelf:
 
     def _sets(self, shard: int, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Shingles of documents of one shard, one after another, and how many each has."""
-        start, size = self.offsets[shard][place], self.offsets[shard][place + 1] - self.offsets[shard][place]
-        at = np.repeat(start - np.cumsum(size) + size, size) + np.arange(size.sum())
-        return np.asarray(open_npy(self.values[shard]))[at], size
+        start, end, values = self.offsets[shard][place], self.offsets[shard][place + 1], np.asarray(open_npy(self.values[shard]))
+        return np.concatenate([values[first:last] for first, last in zip(start.tolist(), end.tolist())]), end - start
 
     def _places(self, documents: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
         """For every shard that holds some of them: its number, which of `documents`, and their places in its file."""

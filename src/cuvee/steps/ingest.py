@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any
 
 import orjson
@@ -211,8 +212,7 @@ class _Documents:
 
 
 def _documents(batch: raw.Batch, source: Source, config: Ingest, file: str) -> _Documents:
-    fields = template_fields(source.text)
-    texts = [_text(record, source.text, fields) for record in batch.records]
+    texts = _texts(batch.records, source.text)
     rows, records, found = batch.rows, batch.records, _Documents(faults=list(batch.faults))
     column = _column(texts, config.max_bytes)
     if column is None:
@@ -237,15 +237,19 @@ def _column(texts: Sequence[str | tuple[str, str]], max_bytes: int) -> pa.Array 
     return column if longest <= max_bytes else None
 
 
+def _texts(records: Sequence[dict[str, Any]], template: str) -> list[str | tuple[str, str]]:
+    fields = template_fields(template)
+    texts = [record.get(template) for record in records] if fields == [template] else []
+    return texts if set(map(type, texts)) == {str} else [_text(record, template, fields) for record in records]
+
+
 def _text(record: dict[str, Any], template: str, fields: Sequence[str]) -> str | tuple[str, str]:
     """The text of a row, or (reason, detail). A template needs each of its columns to be a string."""
-    if fields == [template] and isinstance(text := record.get(template), str):
-        return text
     for name in fields:
         if not isinstance(record.get(name), str):
             kind = "is missing" if name not in record else f"is {type(record[name]).__name__}, not a string"
             return "no_text", f"column '{name}' {kind}; columns here: {', '.join(map(str, record))[:200]}"
-    return template.format_map({name: record[name] for name in fields})
+    return record[template] if fields == [template] else template.format_map({name: record[name] for name in fields})
 
 
 def _fault(text: str | tuple[str, str], max_bytes: int) -> tuple[str, str] | None:
@@ -275,8 +279,13 @@ def _described(records: Sequence[dict[str, Any]], source: Source, config: Ingest
     """Address, own id, and every other column, of each record."""
     id_column, url_column, used = source.id or "id", source.url or "url", _columns(source)
     rest = ({str(key): value for key, value in record.items() if key not in used} for record in records)
-    return {"url": [_string(record.get(url_column)) for record in records], "source_id": [_string(record.get(id_column)) for record in records],
+    return {"url": _strings(records, url_column), "source_id": _strings(records, id_column),
             "meta": [_json(each) if each else None for each in rest] if config.meta else [None] * len(records)}
+
+
+def _strings(records: Sequence[dict[str, Any]], column: str) -> list[str | None]:
+    values = [record.get(column) for record in records]
+    return values if set(map(type, values)) == {NoneType} else [_string(value) for value in values]
 
 
 def _string(value: Any) -> str | None:

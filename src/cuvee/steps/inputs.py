@@ -145,6 +145,6 @@ def _sha256(path: str, size: int, mtime: int) -> str:
 def sha256(url: str) -> str:
     digest = hashlib.sha256()
     with open_input(url) as file:
-        while piece := file.read(1 << 22):
+        while piece := file.read(raw.PLAIN):
             digest.update(piece)
     return digest.hexdigest()

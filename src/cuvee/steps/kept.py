@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import gzip
+import itertools
 import lzma
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,6 +19,7 @@ import zstandard
 from cuvee.engine.store import Output, open_input, sink
 from cuvee.steps import raw
 
+LINES = 256  # that are joined and written at a time
 Texts = Mapping[int, str]  # raw row -> its text after edits
 
 
@@ -35,27 +37,23 @@ def write_kept(out: Output, name: str, url: str, kind: str, keep: np.ndarray, ed
 
 def _write_jsonl(file: Any, name: str, url: str, keep: np.ndarray, edited: Texts, text: str) -> None:
     with open_input(url) as opened, _compressed(file, name) as target:
-        held: list[bytes] = []
-        for line in _kept_lines(raw.lines(raw.chunks(opened)), keep, edited, text):
-            held.append(line)
-            if len(held) == raw.BATCH:
-                target.write(b"\n".join([*held, b""]))
-                held.clear()
-        target.write(b"\n".join([*held, b""]))
+        lines = _kept_lines(raw.lines(raw.chunks(opened)), keep)
+        if edited:
+            lines = (orjson.dumps({**raw.parse(line), text: edited[row]}) if row in edited else line
+                     for row, line in zip(keep.tolist(), lines))
+        while held := list(itertools.islice(lines, LINES)):
+            target.write(b"\n".join([*held, b""]))
 
 
-def _kept_lines(lines: Iterator[bytes], keep: np.ndarray, edited: Texts, text: str) -> Iterator[bytes]:
+def _kept_lines(lines: Iterator[bytes], keep: np.ndarray) -> Iterator[bytes]:
     """The lines that `keep` numbers, up to where the stream breaks."""
-    wanted = iter(keep.tolist())
-    awaited = next(wanted, None)
+    wanted = np.zeros(keep[-1] + 1 if len(keep) else 0, np.uint8)
+    wanted[keep] = 1
     with contextlib.suppress(raw.Broken):
-        for row, line in enumerate(lines):
-            if row == awaited:
-                line = line.removeprefix(raw.BOM) if row == 0 else line
-                yield orjson.dumps({**raw.parse(line), text: edited[row]}) if row in edited else line
-                awaited = next(wanted, None)
-                if awaited is None:
-                    return
+        chosen = itertools.compress(lines, memoryview(wanted))
+        if len(wanted) and wanted[0]:
+            yield from (line.removeprefix(raw.BOM) for line in itertools.islice(chosen, 1))
+        yield from chosen
 
 
 def _write_parquet(file: Any, name: str, url: str, keep: np.ndarray, edited: Texts, text: str) -> None:

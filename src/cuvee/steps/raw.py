@@ -17,7 +17,8 @@ import zstandard
 
 from cuvee.engine.store import open_input
 
-CHUNK = 1 << 20  # bytes a read
+CHUNK = 1 << 20  # bytes a read of a compressed file
+PLAIN = 1 << 18  # and of another
 BATCH = 4096     # rows a batch at most ...
 BATCH_BYTES = 1 << 22  # ... and bytes of JSONL, so that the memory of one batch serves the next
 BOM = b"\xef\xbb\xbf"
@@ -71,7 +72,7 @@ def chunks(file: BinaryIO) -> Iterator[bytes]:
         return
     while head:
         yield head
-        head = file.read(CHUNK)
+        head = file.read(PLAIN)
 
 
 def _decompressed(file: BinaryIO, data: bytes, name: str) -> Iterator[bytes]:
@@ -183,7 +184,7 @@ def count_lines(url: str, start: int, end: int) -> int:
         at = max(start - 1, 0)
         file.seek(at)
         while at < end - 1:
-            piece = file.read(min(CHUNK, end - 1 - at))
+            piece = file.read(min(PLAIN, end - 1 - at))
             if not piece:
                 break
             total += piece.count(b"\n")
