@@ -43,8 +43,7 @@ class Ensemble:
         held = np.array([member.out_of_fold for member in members])
         shares = weigh(held[:, rows] - scores[rows])
         draft = cls(members, shares, anchor(scores[rows], repeats(runs.weights[rows])), float(scores[rows].std()), 1.0, shares @ held)
-        epochs = None if runs.epochs is None else runs.epochs[rows]
-        return replace(draft, widening=calibrated(draft.out_of_fold[rows] - scores[rows], draft.deviation(runs.weights[rows], epochs)))
+        return replace(draft, widening=calibrated(draft.out_of_fold[rows] - scores[rows], draft.held_deviation()))
 
     @property
     def smooth(self) -> bool:
@@ -70,6 +69,10 @@ class Ensemble:
     def deviation(self, weights: np.ndarray, epochs: np.ndarray | None = None) -> np.ndarray:
         """SD of a new run's score. -> (runs,)"""
         return self.widening * self._mean("deviation", weights, epochs)
+
+    def held_deviation(self) -> np.ndarray:
+        """`deviation` at each scored run as if it had not been fitted. -> (scored runs,)"""
+        return self.widening * self._mean("held_deviation")
 
     def deviation_gradient(self, weights: np.ndarray) -> np.ndarray:
         """d deviation / d weights. -> (runs, domains)"""

@@ -9,7 +9,7 @@ import numpy as np
 from cuvee.kernels.laws import LogLinear, Saturating
 from cuvee.kernels.ridge import fit_exponential, growth
 from cuvee.kernels.runs import Runs, anchor, repeat_noise, repeats
-from cuvee.kernels.scale import calibrated, scored_rows
+from cuvee.kernels.scale import calibrated, held_deviation, scored_rows
 
 # floor = anchor - kappa gap; under 1 it lies above the best run: from 512 RegMix runs the log-linear law then ranks the
 # 1M test set at .967, with kappa >= 1 at .93
@@ -141,7 +141,7 @@ class Exponential:
         whole = np.full(len(scores), np.nan)
         whole[scored] = held
         draft = cls(task.runs, settings, *fitted, anchor(task.scores, task.groups), float(task.scores.std()), 1.0, whole)
-        return replace(draft, noise=max(noise, calibrated(residual, draft.deviation(task.runs.weights, task.runs.exposure))))
+        return replace(draft, noise=max(noise, calibrated(residual, draft.held_deviation())))
 
     @cached_property
     def law(self):
@@ -177,11 +177,19 @@ class Exponential:
         precision = jacobian.T @ jacobian + ridge * np.diag(np.r_[0.0, np.ones(features.shape[1])])
         return np.linalg.pinv(precision, hermitian=True)
 
-    def deviation(self, weights: np.ndarray, epochs: np.ndarray | None = None) -> np.ndarray:
-        """SD of a new run's score: of the coefficients and of the run. -> (runs,)"""
+    def _leverage(self, weights: np.ndarray, epochs: np.ndarray | None) -> np.ndarray:
+        """Variance of the prediction in units of noise^2. -> (runs,)"""
         features, grown, _ = self._at(weights, epochs)
         jacobian = grown[:, None] * np.column_stack([np.ones(len(grown)), features])
-        return self.noise * np.sqrt(1 + np.maximum(((jacobian @ self._covariance) * jacobian).sum(axis=1), 0.0))
+        return np.maximum(((jacobian @ self._covariance) * jacobian).sum(axis=1), 0.0)
+
+    def deviation(self, weights: np.ndarray, epochs: np.ndarray | None = None) -> np.ndarray:
+        """SD of a new run's score: of the coefficients and of the run. -> (runs,)"""
+        return self.noise * np.sqrt(1 + self._leverage(weights, epochs))
+
+    def held_deviation(self) -> np.ndarray:
+        """`deviation` at each scored run as if it had not been fitted. -> (scored runs,)"""
+        return held_deviation(self.noise, self._leverage(self.runs.weights, self.runs.exposure))
 
     def deviation_gradient(self, weights: np.ndarray) -> np.ndarray:
         """d deviation / d weights. -> (runs, domains)"""

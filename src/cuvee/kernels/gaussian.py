@@ -203,6 +203,10 @@ class GaussianProcess:
         """SD of a new run's score: of the function and of the run. -> (runs,)"""
         return self.widening * self._signal * np.sqrt(self._spare(weights)[0])
 
+    def held_deviation(self) -> np.ndarray:
+        """`deviation` at each scored run as if it had not been fitted: 1 / diag(C^-1) (RW, eq. 5.12). -> (scored runs,)"""
+        return self.widening * self._signal / np.sqrt(np.diag(cho_solve(self._factor, np.eye(len(self.dual)))))
+
     def deviation_gradient(self, weights: np.ndarray) -> np.ndarray:
         """d deviation / d weights. -> (runs, domains)"""
         variance, points, near, solved = self._spare(weights)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from cuvee.kernels.runs import Runs, anchor, repeats
-from cuvee.kernels.scale import calibrated, scored_rows
+from cuvee.kernels.scale import calibrated, held_deviation, scored_rows
 
 PENALTIES = tuple(10.0 ** power for power in range(-6, 3))  # in units of the weights' mean variance
 
@@ -40,7 +40,7 @@ class Linear:
         whole[rows] = held[best]
         draft = cls(runs, PENALTIES[best], *_ridge(runs.weights, values, PENALTIES[best]), anchor(values, repeats(runs.weights)),
                     float(values.std()), 1.0, whole)
-        return replace(draft, noise=calibrated(held[best] - values, draft.deviation(runs.weights)))
+        return replace(draft, noise=calibrated(held[best] - values, draft.held_deviation()))
 
     @cached_property
     def _covariance(self) -> np.ndarray:
@@ -64,6 +64,10 @@ class Linear:
     def deviation(self, weights: np.ndarray, epochs: np.ndarray | None = None) -> np.ndarray:
         """SD of a new run's score: of the plane and of the run. -> (runs,)"""
         return self.noise * np.sqrt(self._away(weights)[2])
+
+    def held_deviation(self) -> np.ndarray:
+        """`deviation` at each scored run as if it had not been fitted. -> (scored runs,)"""
+        return held_deviation(self.noise, self._away(self.runs.weights)[2] - 1)
 
     def deviation_gradient(self, weights: np.ndarray) -> np.ndarray:
         """d deviation / d weights. -> (runs, domains)"""

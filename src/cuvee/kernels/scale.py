@@ -5,6 +5,7 @@ import numpy as np
 
 LEAST_RUNS = 5  # one per fold
 _LEVEL = 0.9  # of the intervals that the SDs are made for
+_MOST_LEVERAGE = 0.95
 _REACH = NormalDist().inv_cdf((1 + _LEVEL) / 2)  # 1.645
 
 
@@ -20,3 +21,12 @@ def calibrated(residual: np.ndarray, deviation: np.ndarray | float) -> float:
     """Factor on the SDs by which 90 % of the residuals, out of fold, lie within 1.645 of them. (runs,) x 2"""
     relative = np.abs(residual) / np.maximum(deviation, 1e-300)
     return float(np.quantile(relative, _LEVEL) / _REACH)
+
+
+def held_deviation(noise: float, leverage: np.ndarray) -> np.ndarray:
+    """SD of a run's score around a least-squares fit that has not seen it; leverage: of the fit that has. (runs,) -> (runs,)
+
+    noise (1 + h / (1 - h))^.5: residuals out of fold are to be compared with this, not with noise (1 + h)^.5, or the
+    SDs of new runs come out too wide by (1 - h^2)^-.5, a quarter where there are two coefficients for three runs.
+    """
+    return noise / np.sqrt(1 - np.minimum(leverage, _MOST_LEVERAGE))

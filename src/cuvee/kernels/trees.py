@@ -72,6 +72,10 @@ class Trees:
         """SD of a new run's score, the same everywhere. -> (runs,)"""
         return np.full(len(weights), self.noise)
 
+    def held_deviation(self) -> np.ndarray:
+        """The same, at each scored run. -> (scored runs,)"""
+        return np.full(int(np.isfinite(self.out_of_fold).sum()), self.noise)
+
     def gradient(self, weights: np.ndarray) -> np.ndarray:
         """Zero: a step function is flat but for its steps. -> (runs, domains)"""
         return np.zeros_like(weights)
