@@ -9,6 +9,7 @@ from cuvee.engine.local import LocalEngine
 from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder, add
 from cuvee.engine.step import Step, Task
+from cuvee.engine.store import boot
 from cuvee.errors import CuveeError, DataError, StepError, UsageError, WorkerDied
 from tests.engine import jobs
 
@@ -16,6 +17,8 @@ STEP = Step("square", 1, {"power": 2}, ("input",))
 
 
 def engine_of(name: str):
+    if name == "threads":
+        return LocalEngine(2, threads=True)
     if name != "ray":
         return LocalEngine(int(name))
     pytest.importorskip("ray")
@@ -24,7 +27,7 @@ def engine_of(name: str):
     return RayEngine(None, 2)
 
 
-@pytest.fixture(scope="module", params=["1", "2", "ray"])
+@pytest.fixture(scope="module", params=["1", "2", "threads", "ray"])
 def engine(request):
     made = engine_of(request.param)
     yield made
@@ -178,3 +181,22 @@ def test_memory_is_a_work_folder_too():
 def test_counts_add_up_key_by_key():
     assert add([{"n": 1, "by": {"x": 2}, "name": "a"}, {"n": 2, "by": {"x": 1, "y": 1}, "name": "b"}]) == {
         "n": 3, "by": {"x": 3, "y": 1}, "name": "b"}
+
+
+@pytest.mark.skipif(boot() is None, reason="this system does not say when it was started")
+def test_a_scratch_folder_outlives_its_process_and_not_a_restart_of_the_machine(tmp_path):
+    done = []
+    for before in (None, None, '"another start"'):
+        if before:
+            (tmp_path / "boot.json").write_text(before)
+        work = Work(str(tmp_path), LocalEngine(1), scratch=True)
+        with work.lock():
+            work.do(STEP, tasks(jobs.square))
+        done.append(work.done)
+    assert done == [["square"], [], ["square"]]
+
+
+def test_a_folder_that_lasts_is_left_to_itself(tmp_path):
+    (tmp_path / "mine").write_text("text")
+    with Work(str(tmp_path), LocalEngine(1)).lock():
+        assert (tmp_path / "mine").read_text() == "text"
