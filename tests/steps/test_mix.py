@@ -127,3 +127,12 @@ def test_a_domain_without_tokens_has_no_part(tmp_path):
 def test_tasks_of_weight_0_alone_are_refused(tmp_path):
     with pytest.raises(ValueError, match="every task weight 0"):
         mixing.case(tmp_path, mixing.world(), mix={"tasks": {"quiz": 0}})
+
+
+def test_groups_and_protected_tasks_of_a_recipe_are_kept(done, tmp_path):
+    limits = {"groups": {"best": {"domains": ["t00.q2", "t01.q2"], "high": 0.5}, "t02": {"domains": ["t02.*"], "low": "10%"}}, "protect": {"heldout/t00.q2": 0.0}}
+    found = read_json(mixing.case(tmp_path, mixing.world(), mix=limits).mix().file("mixture.json"))
+    weights, free = weights_of(found), weights_of(done[1])
+    assert free[1] + free[3] > 0.5 >= weights[1] + weights[3] and weights[4] + weights[5] >= 0.1 and found["kkt"] <= 1e-6
+    kept = found["tasks"][-1]
+    assert kept["predicted"] <= kept["proportional"] + 1e-6
