@@ -7,7 +7,6 @@ from cuvee.kernels.search import minimise, mixture_objective, stationarity_gap
 from cuvee.kernels.simplex import project_kl
 from cuvee.kernels.surrogate import MODELS, fit
 
-
 CONVEX = ["saturating", "loglinear", "linear"]
 
 

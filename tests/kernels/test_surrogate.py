@@ -99,6 +99,18 @@ def test_deviation_covers_new_runs(model):
     assert 0.85 < np.mean(covered) < 0.95  # of 90 % intervals
 
 
+@pytest.mark.parametrize("model", SMOOTH)
+def test_draws_lie_around_the_fit_and_have_its_slopes(model):
+    rng, runs, at = np.random.default_rng(0), swarm(0, 60), swarm(1, 20).weights
+    fitted = fit(model, runs, TRUTHS[model](runs) + 0.1 * TRUTHS[model](runs).std() * rng.normal(size=60))
+    drawn = [(fitted if fitted.smooth else fitted.smoothed()).redrawn(rng) for _ in range(80)]
+    values, width = np.array([each.predict(at) for each in drawn]), fitted.deviation(at)
+    assert (np.abs(values.mean(axis=0) - fitted.predict(at)) < 0.6 * width).all()
+    assert (values.std(axis=0) > 0.02 * width).all() and np.mean(values.std(axis=0) / width) < 1
+    moves = [drawn[0].predict(at + 1e-6 * axis) - drawn[0].predict(at - 1e-6 * axis) for axis in np.eye(DOMAINS)]
+    np.testing.assert_allclose(drawn[0].gradient(at), np.array(moves).T / 2e-6, rtol=2e-4, atol=1e-6)
+
+
 def test_too_few_runs_and_unknown_models_are_errors():
     with pytest.raises(ValueError, match="at least 5 runs with a score; got 4"):
         fit("saturating", swarm(0, 4), np.ones(4))
