@@ -104,7 +104,7 @@ def test_the_tables_of_dedup(tmp_path):
     assert done.rows[0] == {"file": "a.jsonl", "row": 0, "source_id": None, "id": done.rows[0]["id"], "keep": False, "kind": "near", "kept_by": done.rows[3]["id"],
                             "kept_by_file": "a.jsonl", "kept_by_row": 3, "similarity": pytest.approx(36 / 37), "copies": None}
     assert done.rows[3]["copies"] == 4 and done.rows[3]["kind"] == "unique" and done.rows[3]["similarity"] is None
-    assert done.counts == {"read": 5, "kept": 2, "removed": 3, "quarantined": 0, "reasons": {}, "kinds": {"near": 3}}
+    assert done.counts == {"read": 5, "kept": 2, "removed": 3, "edited": 0, "quarantined": 0, "reasons": {}, "kinds": {"near": 3}}
     assert done.manifest["settings"]["dedup"]["threshold"] == 0.75 and done.manifest["versions"]["cuvee"] and done.manifest["complete"] is True
     page = (tmp_path / "out" / "report.html").read_text()
     assert "a.jsonl:3" in page and "Counts add up" in page and not (tmp_path / "out" / ".work").exists()
@@ -179,7 +179,7 @@ def test_spans_change_the_text_alone(spans, suffix, tmp_path):
     cut = {**records[0], "text": BASE}  # the shorter of the two, filtered again: it has 20 words
     last = [records[3]] if spans == "paragraph" else []
     assert found == [cut, records[1], records[2], *last] and [row["kind"] for row in done.rows][3] == ("unique" if last else "filtered_again")
-    assert done.counts["kinds"] == ({} if last else {"filtered_again": 1}) and list(done.rows[0]) == list(DEDUP_COLUMNS)
+    assert done.counts["edited"] == 1 and done.counts["kinds"] == ({} if last else {"filtered_again": 1}) and list(done.rows[0]) == list(DEDUP_COLUMNS)
 
 
 # What is refused, before any work.
@@ -274,7 +274,7 @@ def test_the_tables_of_decontaminate(quiz):
         {"file": "quiz.jsonl", "row": 1, "source_id": None, "words": 2, "features": 0, "set_aside": 0, "checkable": False, "documents": 0}]
     assert pq.read_table(quiz / "out" / "set_aside.parquet").column_names == ["text", "documents", "sources", "items"]
     assert (quiz / "out" / "kept" / "a.jsonl").read_bytes() == lines(texts, id=3).split(b"\n")[0] + b"\n"
-    assert done.counts == {"read": 2, "kept": 1, "removed": 1, "quarantined": 0, "reasons": {}, "kinds": {}}
+    assert done.counts == {"read": 2, "kept": 1, "removed": 1, "edited": 0, "quarantined": 0, "reasons": {}, "kinds": {}}
     assert "quiz.jsonl:0" in (quiz / "out" / "report.html").read_text() and "a.jsonl:2" in (quiz / "out" / "report.html").read_text()
 
 
@@ -290,7 +290,8 @@ def test_cut_changes_the_text_alone(suffix, quiz):
     path = put(quiz / "a.jsonl", b"".join(json.dumps(each).encode() + b"\n" for each in records)) if suffix == "jsonl" else quiz / "a.parquet"
     if suffix == "parquet":
         pq.write_table(pa.Table.from_pylist(records), path)
-    call("decontaminate", [path], quiz / "out", evals=str(quiz / "quiz.jsonl"), rule="cut")
+    done = call("decontaminate", [path], quiz / "out", evals=str(quiz / "quiz.jsonl"), rule="cut")
+    assert done.counts["edited"] == 1
     kept = quiz / "out" / "kept" / path.name
     found = pq.read_table(kept).to_pylist() if suffix == "parquet" else [json.loads(line) for line in kept.read_bytes().splitlines()]
     assert found == [records[0], {**records[1], "text": "Só: ? Well."}]

@@ -5,6 +5,7 @@ Nothing here trains or writes; where a step is not done yet, the error names the
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,7 +24,10 @@ from cuvee.steps.stream import Stream
 def load(path: str, overrides: Sequence[str] = ()) -> Run:
     """The recipe in a YAML file and what has been done of it. overrides: `section.key=value`, as for --set"""
     found = recipes.load(path, overrides)
-    return Run(found, Work(found.work, LocalEngine(1)))
+    work = Work(found.work, LocalEngine(1))
+    if changed := finished.differences(work, found):
+        warnings.warn(f"{work.url} holds the results of another recipe: {'; '.join(changed[:3])}", stacklevel=2)
+    return Run(found, work)
 
 
 class Run:

@@ -127,7 +127,7 @@ def dedup(files: Annotated[list[str], typer.Argument(metavar="FILES...", help="J
     with _closing(make_engine(engine, workers)) as running:
         counts = standalone.dedup(_call(files, out, text, id, running), config, priority)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts["kinds"].items()) or "none removed"
-    print(f"{counts['read']:,} rows, {counts['kept']:,} kept ({kinds}); {counts['quarantined']:,} quarantined; {out}")
+    print(f"{counts['read']:,} rows, {counts['kept']:,} kept ({kinds}){_edited(counts)}; {counts['quarantined']:,} quarantined; {out}")
 
 
 @app.command()
@@ -143,7 +143,7 @@ def decontaminate(files: Annotated[list[str], typer.Argument(metavar="FILES...",
     config = _section("Decontaminate", rule=rule)
     with _closing(make_engine(engine, workers)) as running:
         counts = standalone.decontaminate(_call(files, out, text, id, running), config, evals, fields.split(",") if fields else None)
-    print(f"{counts['read']:,} rows, {counts['kept']:,} kept; {counts['quarantined']:,} quarantined; {out}")
+    print(f"{counts['read']:,} rows, {counts['kept']:,} kept{_edited(counts)}; {counts['quarantined']:,} quarantined; {out}")
 
 
 @app.command()
@@ -187,6 +187,10 @@ def mix(surrogate: Surrogate, counts: Annotated[str, typer.Option(metavar="C.csv
     for each in found["domains"]:
         print(f"{each['name']}: {each['weight']:.4f} ({each['low']:.4f} to {each['high']:.4f}), natural {each['natural']:.4f}, {each['epochs']:.2f} epochs")
     print(out)
+
+
+def _edited(counts: dict[str, Any]) -> str:
+    return f", {counts['edited']:,} of them cut" if counts["edited"] else ""
 
 
 def _section(name: str, **values: Any) -> Any:

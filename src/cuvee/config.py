@@ -77,7 +77,7 @@ class Eval(Section):
 
 
 class TrainTokenizer(Section):
-    vocab: Count = 8192     # byte-level BPE entries, the 256 bytes and the end mark included
+    vocab: Annotated[Count, Field(ge=257)] = 8192  # byte-level BPE entries, the 256 bytes and the end mark included
     bytes: Count = 50_000_000  # UTF-8 bytes of the by-hash sample
 
 

@@ -16,7 +16,23 @@ from cuvee.engine.shard import Folder, Table
 from cuvee.engine.store import exists
 from cuvee.errors import UsageError, nearest
 from cuvee.report import write_report
-from cuvee.steps import decontaminate, dedup, embed, filter, fit, ingest, mix, quality, store, stream, swarm, tokenize, topics, validate
+from cuvee.steps import (
+    decontaminate,
+    dedup,
+    embed,
+    filter,
+    finished,
+    fit,
+    ingest,
+    mix,
+    quality,
+    store,
+    stream,
+    swarm,
+    tokenize,
+    topics,
+    validate,
+)
 from cuvee.steps import export as exports
 from cuvee.steps.inputs import expand
 
@@ -125,6 +141,8 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
     going = Run(recipe, Work(recipe.work, engine, Progress()), share)
     start = time.monotonic()
     with going.work.lock():
+        before = finished.noted(going.work)
+        finished.note(going.work, recipe, share, None)
         _say_what_a_new_source_costs(going)
         for name, step in STEPS.items():
             step(going)
@@ -132,11 +150,13 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
                 break
         if until is None or going.work.done:
             going.work.forget_the_rest()
+        unchanged = not going.work.done and before["recipe"] == finished.identity(recipe, share)
+        finished.note(going.work, recipe, share, before["reached"] if unchanged else name)
         page = write_report(going.work, recipe)
     seconds = time.monotonic() - start
     print(summary.text(going.work, recipe))
     if share is not None:
-        print(summary.extrapolation(going.work, recipe, seconds))
+        print(summary.extrapolation(going.work, recipe))
     print(f"{len(going.work.done)} steps done, {seconds:.1f} s; report: {page}")
     return going
 
@@ -194,7 +214,10 @@ def check(path: str, overrides: Sequence[str] = ()) -> None:
 
 def status(path: str, overrides: Sequence[str] = ()) -> None:
     recipe = recipes.load(path, overrides)
-    print(summary.status(Work(recipe.work, LocalEngine(1)), list(STEPS)))
+    work = Work(recipe.work, LocalEngine(1))
+    print(summary.status(work, list(STEPS)))
+    for line in finished.differences(work, recipe):
+        print(f"NOT OF THIS RECIPE: {line}. `cuvee run` does what that changes.")
 
 
 def report(path: str, overrides: Sequence[str] = ()) -> str:
@@ -205,4 +228,5 @@ def report(path: str, overrides: Sequence[str] = ()) -> str:
 
 def export(path: str, format: str, out: str, overrides: Sequence[str] = ()) -> None:
     recipe = recipes.load(path, overrides)
+    finished.must_be_of(Work(recipe.work, LocalEngine(1)), recipe)
     exports.write(Work(recipe.work, LocalEngine(1)), recipe, format, out)

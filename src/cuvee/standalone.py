@@ -126,7 +126,8 @@ def _run(command: Command, call: Call, files: Sequence[File], recipe: Recipe, se
         _write_page(call.out, command.name, counts, claim["settings"], [_renamed(example, origins) for example in examples], parts)
         write_json(join(call.out, "manifest.json"), {**claim, "complete": True, "counts": counts})
     shutil.rmtree(work.url)
-    call.progress.removed(command.name, counts["read"], counts["kept"])
+    if not counts["edited"]:
+        call.progress.removed(command.name, counts["read"], counts["kept"])
     return counts
 
 
@@ -258,7 +259,7 @@ def _write_page(out: str, command: str, counts: Counts, settings: Mapping[str, A
 def _counts(parts: Sequence[Counts], faults: dict[str, int]) -> Counts:
     read, kept = sum(part["read"] for part in parts), sum(part["kept"] for part in parts)
     kinds = sorted({kind for part in parts for kind in part["kinds"]})
-    return {"read": read, "kept": kept, "removed": read - kept, "quarantined": sum(faults.values()), "reasons": faults,
+    return {"read": read, "kept": kept, "removed": read - kept, "edited": sum(part["edited"] for part in parts), "quarantined": sum(faults.values()), "reasons": faults,
             "kinds": {kind: sum(part["kinds"].get(kind, 0) for part in parts) for kind in kinds}}
 
 

@@ -13,7 +13,7 @@ from cuvee.config import Recipe
 from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder, add
 from cuvee.engine.step import Counts
-from cuvee.engine.store import read_json
+from cuvee.engine.store import join, read_json
 from cuvee.steps import store
 from cuvee.steps.inputs import inputs_of
 from cuvee.steps.subsets import check_floors
@@ -38,7 +38,7 @@ def text(work: Work, recipe: Recipe) -> str:
 def funnel(current: dict[str, Folder], recipe: Recipe) -> str:
     """Documents that each step read, kept and dropped, with reasons."""
     read = _counts(current, "ingest", recipe)
-    lines = [_line("ingest", read["read"], read["documents"], read.get("reasons", {}))]
+    lines = [_line("ingest", read["read"], read["documents"], {**read.get("reasons", {}), "not_sampled": read["read"] - read["documents"]})]
     if _places(current, "filter", recipe):
         counts = _counts(current, "filter", recipe)
         lines.append(_line("filter", counts["read"], counts["kept"], counts["dropped"]))
@@ -50,13 +50,12 @@ def funnel(current: dict[str, Folder], recipe: Recipe) -> str:
     return "\n".join([f"{'step':<16}{'documents':>12}{'kept':>12}   dropped", *lines])
 
 
-def extrapolation(work: Work, recipe: Recipe, seconds: float) -> str:
-    """Time and text of the whole recipe, from a sample of its rows."""
-    counts = _counts(work.current(), "ingest", recipe)
+def extrapolation(work: Work, recipe: Recipe) -> str:
+    """Time and text of the whole recipe, from a sample of its rows; steps that were done before count with their time then."""
+    counts, seconds = _counts(work.current(), "ingest", recipe), sum(read_json(join(work.url, "timings.json")).values())
     share = counts["documents"] / max(counts["read"], 1)
-    hours, size = seconds / share / 3600, counts["bytes"] / share / 1e9
-    return (f"sample: {counts['documents']:,} of {counts['read']:,} documents ({share:.2%}) took {seconds:.0f} s here, so all of it, "
-            f"{size:,.2f} GB of text, about {hours:,.2f} hours")
+    return (f"sample: {counts['documents']:,} of {counts['read']:,} documents ({share:.2%}) took {seconds:,.0f} s here, so all of it, "
+            f"{counts['bytes'] / share / 1e6:,.0f} MB of text, about {seconds / share / 60:,.1f} minutes")
 
 
 def _line(step: str, read: int, kept: int, dropped: Counts) -> str:
@@ -95,7 +94,7 @@ def status(work: Work, steps: Sequence[str]) -> str:
     for place, folder in sorted(current.items(), key=lambda pair: (_order(pair[0], steps), pair[0])):
         state = "done" if folder.manifest["complete"] else "begun"
         counts = {name: value for name, value in folder.counts.items() if isinstance(value, (int, float))}
-        shown = ", ".join(f"{name} {value:,}" for name, value in counts.items())
+        shown = ", ".join(f"{name} {value:,}" if isinstance(value, int) else f"{name} {value:,.4g}" for name, value in counts.items())
         lines.append(f"{place:<34}{state:<7}{len(folder.manifest['tasks']):>6} tasks   {shown}")
     return "\n".join(lines) or f"nothing is done yet in {work.url}"
 

@@ -60,6 +60,7 @@ def test_every_fault_is_counted_and_counts_add_up(tmp_path, capsys):
     ({"sources": [{"name": "a", "path": "*.none", "license": "MIT"}]}, UsageError, "source a: no file matches"),
     ({"sources": [{"name": "a", "path": "good.jsonl", "text": "body", "license": "MIT"}]}, DataError, "columns here: text"),
     ({"evals": [{"name": "e", "path": "gone.jsonl"}]}, UsageError, "e: no such file"),
+    ({"evals": [{"name": "e", "path": "short.jsonl", "fields": ["questin"]}]}, DataError, "no record has the field 'questin'. Did you mean 'question'"),
     ({"evals": [{"name": "e", "path": "short.jsonl", "required": True}]}, DataError, "e.*short|short.*e|no feature"),
 ])
 def test_what_cannot_be_run_is_an_error_that_names_it(tmp_path, change, error, message):

@@ -23,7 +23,7 @@ from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, open_arrow, open_input
-from cuvee.errors import DataError
+from cuvee.errors import DataError, nearest
 from cuvee.kernels import ngrams
 from cuvee.kernels.boilerplate import distinct
 from cuvee.kernels.text import NFC, buffers
@@ -138,10 +138,11 @@ def _require(evals: Sequence[Eval], records: pa.Table) -> None:
 def _read(file: File, faults: list[raw.Fault]) -> pa.Table:
     """The records of one file; what cannot be read joins `faults`. A file with faults only is a DataError."""
     columns: dict[str, list[Any]] = {"row": [], "source_id": [], "text": [], "strings": []}
-    before = len(faults)
+    before, seen = len(faults), set()
     for batch in batches(file):
         faults += batch.faults
         for row, record in zip(batch.rows, batch.records):
+            seen.update(_keys(record) if file.eval.fields else ())
             strings = [unicodedata.normalize("NFC", string) for string in leaves(record, file.eval.fields)]
             text = "\n".join(strings)
             if not _is_unicode(text):
@@ -149,6 +150,8 @@ def _read(file: File, faults: list[raw.Fault]) -> pa.Table:
                 continue
             for column, value in zip(columns.values(), (row, _own_id(record), text, strings)):
                 column.append(value)
+    if unknown := sorted(set(file.eval.fields or ()) - seen):
+        raise DataError(f"evaluation {file.eval.name}, {file.url}: no record has the field '{unknown[0]}'. {nearest(unknown[0], seen)}")
     if not columns["row"] and len(faults) > before:
         raise DataError(f"evaluation {file.eval.name}, {file.url}: no readable record; line {faults[before].row}: "
                         f"{faults[before].reason}, {faults[before].detail}. It must be JSONL or Parquet.")
@@ -157,6 +160,14 @@ def _read(file: File, faults: list[raw.Fault]) -> pa.Table:
     ready = {"eval": [file.eval.name] * count, "file": [file.name] * count, **columns, "name": names}
     return pa.table([pa.array(ready[field.name], field.type) if field.name in ready else pa.nulls(count, field.type)
                      for field in READ], schema=READ)
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """Every key of a record, at any depth."""
+    if isinstance(value, dict):
+        yield from value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _keys(each)
 
 
 def batches(file: File) -> Iterator[raw.Batch]:

@@ -79,8 +79,9 @@ def export_file(out: Output, file: File, shards: Sequence[Shard], rows: Rows, or
         if writer:
             writer.close()
     kept = np.concatenate(keep)
-    write_kept(out, f"kept/{file.input.name}", file.input.url, file.input.kind, kept, _Edited(shards, origins), text)
-    return {"name": file.input.name, "read": read, "kept": len(kept), "kinds": dict(sorted(kinds.items()))}
+    edited = _Edited(shards, origins)
+    write_kept(out, f"kept/{file.input.name}", file.input.url, file.input.kind, kept, edited, text)
+    return {"name": file.input.name, "read": read, "kept": len(kept), "edited": len(edited), "kinds": dict(sorted(kinds.items()))}
 
 
 def dedup_rows(shard: Shard, origins: Origins) -> pa.Table:

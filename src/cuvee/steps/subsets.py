@@ -50,7 +50,7 @@ def check_floors(domains: Sequence[Domain], recipe: Recipe) -> float:
         raise DataError(
             f"{len(names)} domains with {share:.1%} of the tokens ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''}) would offer a "
             f"proxy of {budget.proxy:,} tokens fewer than {config.subset_documents} documents or {LEAST_ROWS} rows, so that it could not "
-            f"repeat them as the target of {budget.target:,} will; at most {config.max_floored:.1%} may. Set budget.proxy to {needed:,}, "
+            f"repeat them as the target of {budget.target:,} will; at most {config.max_floored:.1%} may. Set budget.proxy to {needed}, "
             "use fewer topics or bands, or lower swarm.subset_documents.")
     return share
 
