@@ -17,7 +17,7 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.all: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,embed,lightgbm,check]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,embed,check]'
 	@touch $@ $(VENV)/.test $(VENV)/.core
 
 demo: $(VENV)/.core            ## the whole pipeline on the bundled corpus
@@ -37,7 +37,7 @@ check: $(VENV)/.test           ## style
 	$(BIN)/ruff check src tests benchmarks examples
 
 # Side by side with other tools (their environments are made on the way): benchmarks/dedup.py --full
-BENCHES := kernels_text kernels_ngrams dedup_acceptance dedup_scale decontaminate
+BENCHES := kernels_text kernels_ngrams dedup_acceptance dedup_scale decontaminate surrogates
 
 bench: $(VENV)/.test           ## figures of benchmarks/RESULTS.md that need no other tool
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
