@@ -42,6 +42,12 @@ def test_numbers_take_suffixes_and_paths_start_at_the_recipe(tmp_path):
     ("work: out", "work: out\nlicenses: {allow: [CC0-1.0]}", "licence MIT is not in licenses.allow (CC0-1.0)"),
     ("work: out", "work: out\nvalidate: {sedes: 3}", "r.yaml, validate: unknown key 'sedes' (line 2). Did you mean 'seeds'?"),
     ("work: out", "work: out\ndecontaminate: {rule: some}", "r.yaml, decontaminate: rule = 'some' (line 2): "),
+    ("target: 1.5B", f"target: {'9' * 400}T", "r.yaml, budget: target = "),
+    ("max_floored: 0.1%", "max_floored: .nan", "r.yaml, swarm: max_floored = nan"),
+    ("work: out", "work: out\ningest: {shard_bytes: 0}", "r.yaml, ingest: shard_bytes = 0 (line 2): "),
+    ("work: out", "work: out\nseed: -5", "r.yaml: seed = -5 (line 2): "),
+    ("work: out", "work: out\ntokenizer: {train: {vocab: 10}}", "r.yaml, tokenizer.train: vocab = 10 (line 2): "),
+    ("work: out", "work: &w [*w]", "r.yaml: nested too deeply, or a part holds itself"),
     ("license: MIT}", "license: MIT}\n  - {name: web, path: b, license: MIT}", "two sources are named 'web'"),
 ])
 def test_an_error_names_the_key_its_line_and_the_cure(tmp_path, old, new, message):
@@ -62,7 +68,8 @@ def test_overrides_reach_any_key(tmp_path):
     assert (recipe.dedup.threshold, recipe.sources[0].priority, recipe.budget.proxy) == (0.8, 2, 1_000_000)
 
 
-@pytest.mark.parametrize("override, message", [("dedup", "write it as"), ("sources.3.name=x", "no item 3"), ("seed.x=1", "unknown key|holds")])
+@pytest.mark.parametrize("override, message", [("dedup", "write it as"), ("sources.3.name=x", "no item 3"), ("seed.x=1", "unknown key|holds"),
+                                               ("sources.9=x", "no item 9"), ("sources.x=1", "no item x"), ("seed=[", "is no YAML value")])
 def test_a_wrong_override_is_an_error(tmp_path, override, message):
     with pytest.raises(UsageError, match=message):
         load(write(tmp_path, GOOD + "seed: 0\n"), [override])

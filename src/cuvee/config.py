@@ -12,10 +12,18 @@ from cuvee.errors import nearest
 SUFFIXES = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
+MOST = 1e18  # no count is larger
+
+
 def parse_count(value: Any) -> Any:
     """`50M` -> 50,000,000 (decimal suffixes K, M, B, T)."""
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([KMBT])\s*", value) if isinstance(value, str) else None
-    return round(float(match[1]) * SUFFIXES[match[2]]) if match else value
+    if match is None:
+        return value
+    number = float(match[1]) * SUFFIXES[match[2]]
+    if number > MOST:
+        raise ValueError(f"more than {MOST:.0e}")
+    return round(number)
 
 
 def parse_share(value: Any) -> Any:
@@ -34,7 +42,7 @@ Share = Annotated[float, BeforeValidator(parse_share), Field(ge=0, le=1)]
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
     def identity(self) -> dict[str, Any]:
         """The whole section as JSON values: what a step hashes."""
@@ -48,7 +56,7 @@ class Licenses(Section):
 
 class Source(Section):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-    path: str | list[str]  # files, globs or fsspec URLs; relative to the recipe
+    path: str | Annotated[list[str], Field(min_length=1)]  # files, globs or fsspec URLs; relative to the recipe
     kind: Literal["auto", "jsonl", "parquet", "text"] = "auto"
     text: str = "text"     # a column, or a template such as "{title}\n\n{body}"
     id: str | None = None  # column of the user's own id; `id` where there is one
@@ -77,7 +85,7 @@ class Eval(Section):
 
 
 class TrainTokenizer(Section):
-    vocab: Annotated[Count, Field(ge=257)] = 8192  # byte-level BPE entries, the 256 bytes and the end mark included
+    vocab: Annotated[Count, Field(ge=257, le=2**20)] = 8192  # byte-level BPE entries, the 256 bytes and the end mark included
     bytes: Count = 50_000_000  # UTF-8 bytes of the by-hash sample
 
 
@@ -94,7 +102,7 @@ class Budget(Section):
 
 class Ingest(Section):
     max_bytes: Count = 64 * 2**20       # UTF-8 bytes; a longer text is quarantined `too_long`
-    shard_bytes: Count = 128_000_000    # UTF-8 bytes of text a shard
+    shard_bytes: Annotated[Count, Field(ge=1)] = 128_000_000    # UTF-8 bytes of text a shard
     meta: bool = True                   # keep every other column as JSON; without, they are not even read from Parquet
     on_bad_file: Literal["stop", "quarantine"] = "quarantine"  # a file whose stream is broken: keep what stands before the fault, or stop
 
@@ -211,12 +219,12 @@ class Validate(Section):
 
 
 class Stream(Section):
-    parts: Count = 1_048_576            # whole parts that weights end as, and rows of one period of the stream; fewer rows where the budget has fewer
+    parts: Annotated[Count, Field(ge=1)] = 1_048_576            # whole parts that weights end as, and rows of one period of the stream; fewer rows where the budget has fewer
 
 
 class Recipe(Section):
     work: str
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     licenses: Licenses = Licenses()
     sources: Annotated[list[Source], Field(min_length=1)]
     exclude: Exclude = Exclude()

@@ -34,7 +34,7 @@ from cuvee.steps import (
     validate,
 )
 from cuvee.steps import export as exports
-from cuvee.steps.inputs import expand
+from cuvee.steps.inputs import expand, template_fields
 
 JUDGES = ("filter", "decontaminate", "dedup")  # the tables that say which rows are kept
 
@@ -138,6 +138,8 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
     share = _share(sample)
     recipe = _sampled(recipes.load(path, overrides), share)
     _look(recipe)
+    if recipe.work.startswith("memory://") and engine.workers > 1:
+        raise UsageError(f"work: {recipe.work}: processes do not share memory://. Use --workers 1, or a folder.")
     going = Run(recipe, Work(recipe.work, engine, Progress()), share)
     start = time.monotonic()
     with going.work.lock():
@@ -165,8 +167,11 @@ def _look(recipe: Recipe) -> None:
     """Every file that the recipe names is there: a UsageError before any work."""
     for source in recipe.sources:
         expand(source.path, f"source {source.name}")
+        template_fields(source.text)
     for each in recipe.evals:
         expand(each.path, f"evaluation {each.name}")
+        for template in filter(None, (each.context, each.continuation)):
+            template_fields(template)
     named = {f"exclude.{name}": path for name, path in recipe.exclude}
     named |= {"tokenizer.file": recipe.tokenizer.file, "embed.fit": recipe.embed.fit, "quality.labels": recipe.quality.labels}
     for key, path in named.items():

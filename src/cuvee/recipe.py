@@ -67,10 +67,15 @@ def _read(path: str) -> tuple[dict[str, Any], dict[tuple[str | int, ...], int]]:
         raise RecipeError(f"{path}: not UTF-8: byte {error.start}") from None
     except yaml.YAMLError as error:
         raise RecipeError(f"{path}: not YAML: {error}") from None
+    except RecursionError:
+        raise RecipeError(f"{path}: nested too deeply, or a part holds itself") from None
     if not isinstance(values, dict):
         raise RecipeError(f"{path}: a recipe is a mapping of keys such as work, sources, budget. See: cuvee init --schema")
     lines: dict[tuple[str | int, ...], int] = {}
-    _note_lines(path, node, (), lines)
+    try:
+        _note_lines(path, node, (), lines)
+    except RecursionError:
+        raise RecipeError(f"{path}: nested too deeply, or a part holds itself") from None
     return values, lines
 
 
@@ -102,7 +107,12 @@ def _override(values: dict[str, Any], text: str) -> None:
         here = here[part] if isinstance(here, list) else here.setdefault(part, {})
         if not isinstance(here, (dict, list)):
             raise UsageError(f"--set {text}: '{part}' holds {here!r}, not a section")
-    here[last] = yaml.safe_load(value)
+    if isinstance(here, list) and not (isinstance(last, int) and last < len(here)):
+        raise UsageError(f"--set {text}: there is no item {last}; the list has {len(here)}")
+    try:
+        here[last] = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise UsageError(f"--set {text}: '{value}' is no YAML value; quote it") from None
 
 
 def _explain(path: str, lines: Mapping[tuple[str | int, ...], int], error: Any) -> str:

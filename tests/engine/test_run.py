@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,27 @@ def test_two_drivers_do_not_share_a_folder(tmp_path):
     first, second = (Work(str(tmp_path), LocalEngine(1)) for _ in range(2))
     with first.lock(), pytest.raises(UsageError, match="another run is at work"), second.lock():
         pass
+
+
+def test_files_and_folders_that_somebody_deleted_are_made_again(tmp_path):
+    work = Work(str(tmp_path), LocalEngine(1))
+    folder = Path(work.do(STEP, tasks(jobs.square)).url)
+    expected = contents(str(folder))
+    (folder / "3.json").unlink()
+    assert work.do(STEP, tasks(jobs.square)).counts["sum"] == 55 and contents(str(folder)) == expected
+    shutil.rmtree(folder)
+    assert work.current() == {}
+    work.do(STEP, tasks(jobs.square))
+    assert contents(str(folder)) == expected
+
+
+@pytest.mark.parametrize("damage", ["{", "", "{}", "[]"])
+def test_a_damaged_manifest_says_what_to_do(tmp_path, damage):
+    work = Work(str(tmp_path), LocalEngine(1))
+    manifest = Path(work.do(STEP, tasks(jobs.square)).url) / "manifest.json"
+    manifest.write_text(damage)
+    with pytest.raises(DataError, match="manifest.json is damaged: .* Delete it and run again"):
+        work.do(STEP, tasks(jobs.square))
 
 
 def test_what_killed_writers_left_is_swept(tmp_path):

@@ -196,3 +196,51 @@ def test_a_sample_keeps_the_same_ids_and_at_least_a_thousand(tmp_path):
     counts = work.current()["ingest/s"].counts
     assert counts["documents"] == len(few) and counts["bytes"] == sum(len(row["text"]) for row in rows(ingest.run(work, recipe, 0.0001)))
     assert 1_800 < len(tenth) < 2_200 and 1_000 <= len(few) < 1_500 and few < tenth
+
+
+def test_a_broken_page_costs_the_rest_of_its_row_group_and_says_how_much(tmp_path):
+    texts = [xxhash.xxh64_hexdigest(str(n).encode()) * 4 for n in range(4_000)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", row_group_size=1_000, use_dictionary=False, compression="zstd")
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    start = pq.ParquetFile(tmp_path / "a.parquet").metadata.row_group(2).column(0).data_page_offset
+    data[start + 40:start + 4_000] = b"\xff" * 3_960
+    table, counts, quarantined = read(tmp_path, {"path": put(tmp_path, "b.parquet", bytes(data))})
+    assert [row["text"] for row in rows(table)] == texts[:2_000] + texts[3_000:]
+    assert [(fault["row"], fault["reason"]) for fault in quarantined] == [(2_000, "corrupt")] and "1000 rows of row group 2" in quarantined[0]["detail"]
+
+
+def test_a_cell_that_is_not_utf_8_costs_its_row_alone(tmp_path):
+    raw_text = pa.array([b"zero", b"caf\xe9", b"two"]).cast(pa.binary())
+    text = pa.StringArray.from_buffers(3, *raw_text.buffers()[1:])
+    pq.write_table(pa.table({"text": text}), tmp_path / "a.parquet")
+    table, _, quarantined = read(tmp_path, {"path": str(tmp_path / "a.parquet")})
+    assert [row["text"] for row in rows(table)] == ["zero", "two"]
+    assert [(fault["row"], fault["reason"]) for fault in quarantined] == [(1, "bad_utf8")]
+
+
+@pytest.mark.parametrize("column", [pa.array([1_700_000_000_123_456_789], pa.timestamp("ns")), pa.array([2**62], pa.timestamp("us")),
+                                    pa.array([2**30], pa.date32()), pa.array([2**62], pa.duration("s"))], ids=lambda column: str(column.type))
+def test_a_value_that_python_has_no_type_for_goes_to_meta_as_arrow_has_it(tmp_path, column):
+    pq.write_table(pa.table({"text": ["x"], "when": column}), tmp_path / "a.parquet")
+    table, _, _ = read(tmp_path, {"path": str(tmp_path / "a.parquet")})
+    assert str(column[0].value) in rows(table)[0]["meta"]
+
+
+def test_a_gzip_stream_with_a_wrong_checksum_gives_what_stands_before_it(tmp_path):
+    table, _, quarantined = read(tmp_path, {"path": put(tmp_path, "a.gz", gzip.compress(PLAIN)[:-8] + b"\0" * 8)})
+    assert len(rows(table)) == 5 and [fault["reason"] for fault in quarantined] == ["corrupt"]
+
+
+@pytest.mark.parametrize("make, message", [
+    (lambda path: pq.write_table(pa.table([["a"], ["b"]], names=["text", "text"]), path), "two columns are named 'text'"),
+    (lambda path: path.write_bytes(b"PK\x03\x04 and more"), "is a zip archive. Unpack it first")])
+def test_what_would_be_misread_is_refused_before_any_work(tmp_path, make, message):
+    make(tmp_path / "a.data")
+    with pytest.raises(UsageError, match=message):
+        read(tmp_path, {"path": str(tmp_path / "a.data")})
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "{0}", "{a.b}", "{a[0]}", "{text:d}", "{text:{id}}", "{text!r}", ""])
+def test_a_template_is_column_names_in_braces(tmp_path, text):
+    with pytest.raises(UsageError, match="is no template"):
+        read(tmp_path, {"path": put(tmp_path, "a.jsonl", PLAIN), "text": text})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections import deque
@@ -105,4 +106,5 @@ def _die_with_parent(parent: int) -> None:
             time.sleep(0.5)
         os._exit(1)
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to hear
     threading.Thread(target=watch, daemon=True).start()

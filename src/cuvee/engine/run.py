@@ -116,7 +116,7 @@ class Work:
         url = join(self.url, "current.json")
         places = read_json(url) if exists(url) else {}
         folders = {place: join(self.url, place, name) for place, name in places.items()}
-        return {place: Folder.open(folder) for place, folder in folders.items()}
+        return {place: Folder.open(folder) for place, folder in folders.items() if exists(join(folder, "manifest.json"))}
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -167,11 +167,24 @@ class _Manifest:
         self.url = join(folder, "manifest.json")
         self.value = read_json(self.url) if exists(self.url) else {
             **step.identity, "fingerprint": step.fingerprint, "complete": False, "tasks": {}}
+        if not isinstance(self.value, dict) or not {"fingerprint", "complete", "tasks"} <= self.value.keys():
+            raise DataError(f"{self.url} is damaged: no step's keys stand in it. Delete it and run again.")
         if self.value["fingerprint"] != step.fingerprint:
             raise DataError(f"{self.url}: holds step {self.value['fingerprint']}, expected {step.fingerprint}: "
                             "two fingerprints share 12 digits. Change the recipe's seed or the work folder.")
         self._dirty = False
         self._next = 0.0
+        self._forget_lost_files()
+
+    def _forget_lost_files(self) -> None:
+        """A task whose file somebody deleted from a local folder is to be done again."""
+        if is_local(self.folder) and self.value["tasks"]:
+            root = filesystem(self.folder)[1]
+            lost = [name for name, result in self.value["tasks"].items()
+                    if not all(os.path.exists(os.path.join(root, file)) for file in result["files"])]
+            for name in lost:
+                del self.value["tasks"][name]
+            self.value["complete"] &= not lost
 
     @property
     def complete(self) -> bool:

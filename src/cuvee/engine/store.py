@@ -64,6 +64,8 @@ def open_input(url: str) -> BinaryIO:
         return fs.open(path, "rb")
     except FileNotFoundError:
         raise DataError(f"{url}: no such file, though a manifest names it. Delete its folder and run again.") from None
+    except IsADirectoryError:
+        raise UsageError(f"{url} is a folder; name a file") from None
 
 
 def read_bytes(url: str) -> bytes:
@@ -72,12 +74,18 @@ def read_bytes(url: str) -> bytes:
 
 
 def read_json(url: str) -> Any:
-    return json.loads(read_bytes(url))
+    try:
+        return json.loads(read_bytes(url))
+    except ValueError as error:
+        raise DataError(f"{url} is damaged: {error}. Delete it and run again.") from None
 
 
 def read_table(url: str, columns: Sequence[str] | None = None) -> pa.Table:
-    with _mapped(url) as file:
-        return pq.read_table(file, columns=list(columns) if columns is not None else None)
+    try:
+        with _mapped(url) as file:
+            return pq.read_table(file, columns=list(columns) if columns is not None else None)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{url} is damaged: {error}. Delete it and run again.") from None
 
 
 def _mapped(url: str) -> Any:

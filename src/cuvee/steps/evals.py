@@ -176,8 +176,13 @@ def batches(file: File) -> Iterator[raw.Batch]:
             yield from raw.jsonl(file.url, file.name)
             return
         opened.seek(0)
-        records = pq.read_table(opened).to_pylist()
-    yield raw.Batch(list(range(len(records))), records, [], 0)
+        try:
+            reader, row = pq.ParquetFile(opened), 0
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"evaluation {file.eval.name}, {file.url}: not readable as Parquet: {error}") from None
+        for group in range(reader.num_row_groups):
+            yield from raw.row_group(reader, group, row, reader.schema_arrow.names, file.name)
+            row += reader.metadata.row_group(group).num_rows
 
 
 def leaves(record: Any, fields: Sequence[str] | None, named: bool = False) -> Iterator[str]:

@@ -135,7 +135,10 @@ def _excluded(work: Work, exclude: Exclude, documents: Table) -> Folder | None:
 
 
 def _entries(path: str) -> list[str]:
-    entries = [line.strip() for line in read_bytes(path).decode().splitlines()]
+    try:
+        entries = [line.strip() for line in read_bytes(path).decode().splitlines()]
+    except UnicodeDecodeError as error:
+        raise UsageError(f"exclude: {path} is not UTF-8: byte {error.start}: {error.reason}") from None
     if not any(entries):
         raise UsageError(f"exclude: {path} has no entry. Remove it from the recipe, or put one entry on a line.")
     return sorted({entry for entry in entries if entry})

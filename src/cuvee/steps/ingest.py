@@ -190,16 +190,16 @@ def _plain(piece: Piece) -> Iterator[raw.Batch]:
 
 
 def _parquet(piece: Piece, columns: set[str] | None) -> Iterator[raw.Batch]:
-    row = piece.first_row
     try:
         with open_input(piece.input.url) as opened:
             reader = pq.ParquetFile(opened)
             wanted = [name for name in reader.schema_arrow.names if columns is None or name in columns]
-            for batch in reader.iter_batches(raw.BATCH, row_groups=list(piece.groups), columns=wanted):
-                yield raw.Batch(list(range(row, row + len(batch))), batch.to_pylist(), [], 0)
-                row += len(batch)
-    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
-        yield raw.Batch([], [], [raw.Fault(piece.input.name, row, "corrupt", f"Parquet: {error}")], 0)
+            row = piece.first_row
+            for group in piece.groups:
+                yield from raw.row_group(reader, group, row, wanted, piece.input.name)
+                row += reader.metadata.row_group(group).num_rows
+    except (pa.ArrowInvalid, OSError) as error:
+        yield raw.Batch([], [], [raw.Fault(piece.input.name, piece.first_row, "corrupt", f"Parquet: {error}")], 0)
 
 
 @dataclass

@@ -76,6 +76,8 @@ def input_file(url: str, name: str, kind: str, identity: str) -> Input:
     with open_input(url) as file:
         head = file.read(8)
         size = file.seek(0, 2)
+    if head.startswith(raw.ZIP):
+        raise UsageError(f"{url} is a zip archive. Unpack it first; gzip, zstd, bzip2 and xz are read as they are.")
     return Input(url, name, _kind(kind, name, head), raw.compression(head), size, identity)
 
 
@@ -97,6 +99,9 @@ def check_columns(file: Input, source: Source) -> None:
             columns = pq.read_schema(opened).names
     except (pa.ArrowInvalid, OSError):
         return  # ingest counts the broken file
+    twice = sorted({name for name in columns if columns.count(name) > 1})
+    if twice:
+        raise UsageError(f"{file.url}: two columns are named '{twice[0]}'. Rename one.")
     wanted = [*template_fields(source.text), *filter(None, (source.license_column, source.id, source.url))]
     missing = [name for name in wanted if name not in columns]
     if missing:
@@ -106,10 +111,13 @@ def check_columns(file: Input, source: Source) -> None:
 def template_fields(text: str) -> list[str]:
     """Columns that `text` names: those of a template such as "{title}\\n{body}", or the one column."""
     try:
-        fields = [name for _, name, _, _ in string.Formatter().parse(text) if name]
+        parts = [part for part in string.Formatter().parse(text) if part[1] is not None]
     except ValueError as error:
-        raise UsageError(f"text: '{text}' is no template: {error}. Write a column name, or columns in braces.") from None
-    return list(dict.fromkeys(fields)) or [text]
+        raise UsageError(f"'{text}' is no template: {error}. Write a column name, or columns in braces.") from None
+    odd = [name for _, name, spec, conversion in parts if not name or name.isdigit() or set(name) & set(".[") or spec or conversion]
+    if odd or not text:
+        raise UsageError(f"'{text}' is no template: write a column name, or column names alone in braces, as in '{{title}} {{body}}'.")
+    return list(dict.fromkeys(name for _, name, _, _ in parts)) or [text]
 
 
 class Identities:

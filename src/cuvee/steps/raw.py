@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import zstandard
 
 from cuvee.engine.store import open_input
@@ -24,6 +26,7 @@ BATCH_BYTES = 1 << 22  # ... and bytes of JSONL, so that the memory of one batch
 BOM = b"\xef\xbb\xbf"
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 PARQUET = b"PAR1"
+ZIP = b"PK\x03\x04"
 
 
 class Fault(NamedTuple):
@@ -84,8 +87,11 @@ def _decompressed(file: BinaryIO, data: bytes, name: str) -> Iterator[bytes]:
             if fresh and not data.strip(b"\0"):
                 data = file.read(CHUNK)
                 continue
-            fresh = False
-            yield member.decompress(data)
+            fresh, before = False, member.copy() if name == "gzip" else None
+            try:
+                yield member.decompress(data)
+            except zlib.error:
+                yield from _until_the_fault(before, data)
             data = member.unused_data if member.eof else b""
             if member.eof:
                 member, fresh = _decompressor(name), True
@@ -94,6 +100,12 @@ def _decompressed(file: BinaryIO, data: bytes, name: str) -> Iterator[bytes]:
         raise Broken("corrupt", f"{name}: {error}") from None
     if not fresh:
         raise Broken("truncated", f"the {name} stream ends before its end mark")
+
+
+def _until_the_fault(member: Any, data: bytes) -> Iterator[bytes]:
+    """What a gzip member gives before the byte that breaks it, which is raised again."""
+    for place in range(len(data)):
+        yield member.decompress(data[place:place + 1])
 
 
 def lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -152,6 +164,44 @@ def jsonl(url: str, name: str, start: int = 0, end: int | None = None, first_row
         except Broken as broken:
             faults.append(Fault(name, row + 1, broken.reason, broken.detail))
     yield Batch(rows, records, faults, blank)
+
+
+def row_group(reader: pq.ParquetFile, group: int, row: int, columns: list[str], name: str) -> Iterator[Batch]:
+    """Rows of a Parquet row group that starts at `row`. Where a page is broken the rest of the group is one fault."""
+    end = row + reader.metadata.row_group(group).num_rows
+    try:
+        for batch in reader.iter_batches(BATCH, row_groups=[group], columns=columns):
+            yield _records(batch, row, name)
+            row += len(batch)
+    except (pa.ArrowInvalid, OSError) as error:
+        yield Batch([], [], [Fault(name, row, "corrupt", f"Parquet: {error}; {end - row} rows of row group {group} are lost")], 0)
+
+
+def _records(batch: pa.RecordBatch, row: int, name: str) -> Batch:
+    """Rows as dictionaries; cell by cell where the batch holds what Python cannot."""
+    try:
+        return Batch(list(range(row, row + len(batch))), batch.to_pylist(), [], 0)
+    except (ValueError, OverflowError):  # UnicodeDecodeError is a ValueError
+        found = Batch([], [], [], 0)
+    for place in range(len(batch)):
+        try:
+            record = {column: _cell(values[place]) for column, values in zip(batch.schema.names, batch.columns)}
+        except UnicodeDecodeError as error:
+            found.faults.append(Fault(name, row + place, "bad_utf8", f"byte {error.start} of a cell: {error.reason}"))
+            continue
+        found.rows.append(row + place)
+        found.records.append(record)
+    return found
+
+
+def _cell(value: pa.Scalar) -> Any:
+    """A cell as Python's value; a time that Python has none for as Arrow writes it."""
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, OverflowError):
+        return str(value.value if hasattr(value, "value") else value)
 
 
 def parse(line: bytes) -> dict[str, Any] | tuple[str, str]:
