@@ -170,8 +170,9 @@ def _look(recipe: Recipe) -> None:
         template_fields(source.text)
     for each in recipe.evals:
         expand(each.path, f"evaluation {each.name}")
-        for template in filter(None, (each.context, each.continuation)):
-            template_fields(template)
+        for template in (each.context, each.continuation):
+            if template is not None:
+                template_fields(template)
     named = {f"exclude.{name}": path for name, path in recipe.exclude}
     named |= {"tokenizer.file": recipe.tokenizer.file, "embed.fit": recipe.embed.fit, "quality.labels": recipe.quality.labels}
     for key, path in named.items():
