@@ -34,6 +34,9 @@ def main() -> None:
     except CuveeError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:  # a full disk, a folder that may not be written: the message says which
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
 
 
 def make_engine(name: str, workers: int | None) -> Engine:

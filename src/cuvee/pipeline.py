@@ -14,7 +14,7 @@ from cuvee.engine.progress import Progress
 from cuvee.engine.run import Engine, Work
 from cuvee.engine.shard import Folder, Table
 from cuvee.engine.store import exists
-from cuvee.errors import UsageError, nearest
+from cuvee.errors import DataError, UsageError, nearest
 from cuvee.report import write_report
 from cuvee.steps import (
     decontaminate,
@@ -79,6 +79,8 @@ def _dedup(run: Run) -> None:
 
 
 def _embed(run: Run) -> None:
+    if not run.work.current()["dedup"].counts.get("kept"):
+        raise DataError(f"no document is left to embed. See where they went: cuvee run --until dedup, and {run.work.url}/report.html")
     run.tables["embed"] = embed.run(run.work, run.recipe, run.documents, run.verdicts())
 
 
@@ -166,7 +168,9 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
 def _look(recipe: Recipe) -> None:
     """Every file that the recipe names is there: a UsageError before any work."""
     for source in recipe.sources:
-        expand(source.path, f"source {source.name}")
+        found = expand(source.path, f"source {source.name}")
+        if inside := next((url for url, _ in found if url.startswith(recipe.work.rstrip("/") + "/")), None):
+            raise UsageError(f"source {source.name} would read {inside}, which is in the work folder. Keep work apart from the sources.")
         template_fields(source.text)
     for each in recipe.evals:
         expand(each.path, f"evaluation {each.name}")

@@ -77,6 +77,27 @@ def test_a_usage_error_comes_before_any_work(tmp_path):
     assert not (tmp_path / "work" / "ingest").exists()
 
 
+def test_a_source_that_would_read_the_work_folder_is_refused(tmp_path):
+    good = source(tmp_path, "good", "\n".join(GOOD).encode())
+    run(tmp_path, [good])
+    with pytest.raises(UsageError, match="source good would read .*which is in the work folder"):
+        run(tmp_path, [{**good, "path": "**/*.jsonl"}])
+
+
+def test_a_link_that_leads_nowhere_is_told(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").symlink_to("/gone")
+    with pytest.raises(UsageError, match="a.jsonl: no such file"):
+        run(tmp_path, [{"name": "a", "path": "in", "license": "MIT"}])
+
+
+def test_a_corpus_of_which_nothing_is_left_says_so(tmp_path):
+    good = source(tmp_path, "good", b'{"text": ""}\n{"text": "..."}')
+    run(tmp_path, [good])
+    with pytest.raises(DataError, match="no document is left to embed"):
+        pipeline.run(str(tmp_path / "r.yaml"), LocalEngine(1))
+
+
 def test_an_eval_that_is_missing_is_told_before_anything_is_read(tmp_path):
     good = source(tmp_path, "good", "\n".join(GOOD).encode())
     with pytest.raises(UsageError):

@@ -132,7 +132,10 @@ class Identities:
         fs, path = filesystem(url)
         if not is_local(url):
             return f"{fs.size(path)} {fs.checksum(path)}"
-        status = os.stat(path)
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            raise UsageError(f"{url}: no such file; a link that leads nowhere?") from None
         stamp = [status.st_size, status.st_mtime_ns]
         if self.known.get(path, [])[:2] != stamp:
             self.known[path] = [*stamp, _sha256(path, *stamp)]
