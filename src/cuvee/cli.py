@@ -41,14 +41,13 @@ def main() -> None:
 
 def make_engine(name: str, workers: int | None) -> Engine:
     """`local`, `ray` or `ray:ADDRESS`."""
-    if workers is None:
-        workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from cuvee.engine.local import LocalEngine, cores
+
+    workers = cores() if workers is None else workers
     if workers < 1:
         raise UsageError(f"--workers {workers}: at least 1")
     kind, _, address = name.partition(":")
     if kind == "local" and not address:
-        from cuvee.engine.local import LocalEngine
-
         return LocalEngine(workers)
     if kind == "ray":
         from cuvee.engine.ray import RayEngine

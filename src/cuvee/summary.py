@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from cuvee.config import Recipe
+from cuvee.engine.local import cores
 from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder, add
 from cuvee.engine.step import Counts
@@ -133,14 +133,14 @@ def cost(recipe: Recipe) -> list[str]:
     small = ProxyConfig(recipe.tokenizer.train.vocab, recipe.tokenize.seq_len, recipe.swarm.depth, recipe.swarm.batch)
     large = replace(small, depth=recipe.validation.depth or 2 * recipe.swarm.depth)
     checks = 2 * recipe.validation.seeds
-    cores, speed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, core_speed()
+    count_of_cores, speed = cores(), core_speed()
     lines = [f"{'':<12}{'runs':>6}{'tokens each':>14}{'parameters':>14}{'FLOPs':>10}{'hours':>8}"]
     for name, count, tokens, config in (("swarm", runs, recipe.budget.proxy, small),
                                         ("validate", checks, round(recipe.budget.proxy * recipe.validation.budget_factor), large)):
         flops = count * tokens * config.flops_per_token
-        hours = flops / (speed * EFFICIENCY * cores) / 3600
+        hours = flops / (speed * EFFICIENCY * count_of_cores) / 3600
         lines.append(f"{name:<12}{count:>6}{tokens:>14,}{config.parameters:>14,}{flops:>10.1e}{hours:>8.2f}")
-    return [*lines, f"hours: on {cores} cores at {speed / 1e9:.0f} GFLOP/s each, as measured just now, of which training reaches {EFFICIENCY:.0%}"]
+    return [*lines, f"hours: on {count_of_cores} cores at {speed / 1e9:.0f} GFLOP/s each, as measured just now, of which training reaches {EFFICIENCY:.0%}"]
 
 
 def core_speed(size: int = 512, rounds: int = 8) -> float:

@@ -20,6 +20,11 @@ DEATHS = 3  # a task in flight at this many deaths of workers is given up
 ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class LocalEngine:
     """`workers` processes, or threads of the calling process; one worker means the calling process itself."""
 

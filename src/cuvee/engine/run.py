@@ -68,9 +68,6 @@ class Work:
         self._remember([step for step, _ in steps])
         return [Folder(m.folder, step.fingerprint, m.value) for (step, _), m in zip(steps, manifests)]
 
-    def is_done(self, step: Step) -> bool:
-        return _Manifest(step.folder(self.url), step, self.lasting).complete
-
     def _finish(self, steps: Sequence[tuple[Step, Sequence[Task]]], manifests: Sequence[_Manifest], jobs: Sequence[Job],
                 owners: Sequence[_Manifest]) -> None:
         total = sum(len(tasks) for _, tasks in steps)

@@ -15,7 +15,7 @@ from cuvee.config import Recipe
 from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder
 from cuvee.engine.step import Counts, Step, Task
-from cuvee.engine.store import Output, open_npy, read_json
+from cuvee.engine.store import Output, open_npy
 from cuvee.errors import DataError, UsageError
 from cuvee.kernels.permute import derive, locate
 from cuvee.kernels.simplex import quantize
@@ -124,11 +124,6 @@ def _read(run: Run, regime: Regime, rows: Sequence[str]) -> tuple[list[int], np.
         mine = places.domain == domain
         found[mine] = open_npy(rows[domain])[places.row[mine]]
     return drawn.tolist(), found
-
-
-def outcome(folder: Folder, run: Run) -> dict[str, Any]:
-    """What a run left: drawn, losses, scores, failure."""
-    return read_json(folder.file(f"{run.key}.json"))
 
 
 def matched(values: Mapping[str, float], tokens: TokenStore, where: str) -> np.ndarray:
