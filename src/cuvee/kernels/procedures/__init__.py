@@ -1,0 +1,1 @@
+"""Procedures that choose runs and mixtures; PROCEDURES (registry.py) names them all."""
