@@ -160,6 +160,7 @@ RUN_SCORES = pa.schema([
     ("run", pa.string()),
     ("task", pa.string()),
     ("score", pa.float64()),         # bits per UTF-8 byte; a run that failed has no row
+    ("half", pa.float64()),          # the same at half of the run's tokens; null where it was not taken
 ])
 
 

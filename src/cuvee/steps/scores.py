@@ -42,11 +42,16 @@ class Scores:
     runs: Runs
     tasks: tuple[Mapping[str, Any], ...]  # name, kind
     values: np.ndarray                    # (runs, tasks), bits per byte; NaN where there is none
+    half: np.ndarray                      # the same at half of each run's tokens
     notes: tuple[str, ...]                # what is left out
+
+    def place(self, task: str) -> int:
+        """The column of a task."""
+        return [each["name"] for each in self.tasks].index(task)
 
     def of(self, task: str) -> np.ndarray:
         """(runs,)"""
-        return self.values[:, [each["name"] for each in self.tasks].index(task)]
+        return self.values[:, self.place(task)]
 
 
 def read(inputs: Inputs) -> Scores:
@@ -60,15 +65,17 @@ def read(inputs: Inputs) -> Scores:
     tokens = np.array(inputs.tokens, float)
     _check_weights(rows[1], weights, tokens > 0)
     scored = read_table(join(inputs.folder, "run_scores.parquet"))
-    values = _pivot(scored, rows, ("task", [task["name"] for task in described["tasks"]]), "score", np.nan)
+    names = ("task", [task["name"] for task in described["tasks"]])
+    values, half = (_pivot(scored, rows, names, name, np.nan) for name in ("score", "half"))
     values[~np.isfinite(values)] = np.nan
     has = np.isfinite(values).any(axis=1)
     epochs = np.divide(used, offered, out=np.zeros_like(used), where=offered > 0)
     part = np.ix_(has, tokens > 0)
     runs = Runs(weights[part], epochs[part], inputs.target / tokens[tokens > 0])
     keys = tuple(key for key, keep in zip(kinds, has) if keep)
-    names = tuple(name for name, count in zip(inputs.names, tokens) if count)
-    return Scores(keys, tuple(kinds[key] for key in keys), names, runs, tuple(described["tasks"]), values[has], _left_out(has, described["failed"]))
+    domains = tuple(name for name, count in zip(inputs.names, tokens) if count)
+    return Scores(keys, tuple(kinds[key] for key in keys), domains, runs, tuple(described["tasks"]), values[has], half[has],
+                  _left_out(has, described["failed"]))
 
 
 def same_domains(swarm: Sequence[str], tokens: Sequence[str]) -> None:

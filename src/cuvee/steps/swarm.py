@@ -27,7 +27,7 @@ from cuvee.steps.store import TokenStore
 from cuvee.steps.subsets import check_floors
 from cuvee.steps.training import Regime, Run
 
-VERSION = 1
+VERSION = 2
 KINDS = {"dirichlet": "proposal", "sparse": "proposal"}  # of the plan, as they are written
 
 
@@ -114,6 +114,6 @@ def _domains(planned: Sequence[Planned], found: Mapping[str, Any], regime: Regim
 
 
 def _scores(planned: Sequence[Planned], found: Mapping[str, Any]) -> pa.Table:
-    rows = [{"run": each.run.key, "task": task, "score": score}
+    rows = [{"run": each.run.key, "task": task, "score": score, "half": (found[each.run.key].get("half") or {}).get(task)}
             for each in planned for task, score in found[each.run.key]["scores"].items()]
     return pa.Table.from_pylist(rows, schema=RUN_SCORES)
