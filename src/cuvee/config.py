@@ -13,6 +13,7 @@ SUFFIXES = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
 MOST = 1e18  # no count is larger
+MIXTURES = ("proposal", "proportional", "unimax", "uniform")  # that mix leaves in mixture.json, by the names of stages
 
 
 def parse_count(value: Any) -> Any:
@@ -81,7 +82,8 @@ class Eval(Section):
     fields: list[str] | None = None   # string leaves that make the record; all but ids, url, source, split, subject
     required: bool = False            # an evaluation that yields no feature stops the run
     context: str | None = None        # template of what is given, such as "{question}\n" ...
-    continuation: str | None = None   # ... and of the gold answer: both make the evaluation a task of the swarm
+    continuation: str | None = None   # ... and of the gold answer, as "{answer}" or "{choices[answer]}": both make it a task of the swarm
+    role: Literal["target", "protected", "report"] = "target"  # of the task; protected: never optimised, its score may not rise (mix.protect); report: only measured
 
 
 class TrainTokenizer(Section):
@@ -165,7 +167,7 @@ class Quality(Section):
 
 class Tokenize(Section):
     seq_len: Annotated[int, Field(ge=8)] = 256  # tokens; a row of the token store is one more
-    pack: Literal["concat"] = "concat"  # documents joined by the end mark and cut
+    pack: Literal["concat", "fit"] = "concat"  # documents joined by the end mark and cut; fit: whole where they fit, rows padded with the end mark
     heldout_share: Share = 0.001        # of a domain's documents, at least min(200, 2 %) and 16
 
 
@@ -183,6 +185,7 @@ class Swarm(Section):
 class Fit(Section):
     model: Literal["saturating", "ensemble", "loglinear", "lightgbm", "gp", "linear"] = "saturating"  # ensemble ranks large swarms a little better (benchmarks/surrogates.py)
     min_snr: float = 2.0                # SD over the swarm / SD of repeats; a task under it gets weight 0
+    min_predictability: float = 0.5     # rank correlation over mixtures of scores at half of a run's tokens with those at its end; under it: weight 0
 
 
 class Group(Section):
@@ -218,8 +221,20 @@ class Validate(Section):
     seeds: Annotated[int, Field(ge=2)] = 3  # paired runs
 
 
+class Stage(Section):
+    tokens: Annotated[Count, Field(ge=1)] | None = None  # of the target budget; None, in the last stage alone: what the others leave
+    mixture: str = "proposal"  # one of MIXTURES, or a mixture.json
+
+    @model_validator(mode="after")
+    def _mixture_is_known(self) -> Stage:
+        if self.mixture not in MIXTURES and not self.mixture.endswith(".json"):
+            raise ValueError(f"no mixture is named '{self.mixture}'. {nearest(self.mixture, MIXTURES)} A file ends in .json.")
+        return self
+
+
 class Stream(Section):
-    parts: Annotated[Count, Field(ge=1)] = 1_048_576            # whole parts that weights end as, and rows of one period of the stream; fewer rows where the budget has fewer
+    parts: Annotated[Count, Field(ge=1)] = 1_048_576            # whole parts that weights end as, and rows of one period of the stream; fewer rows where the budget or a stage has fewer
+    stages: list[Stage] = []  # one mixture after another, under epoch caps over all of them; empty: the proposal alone
 
 
 class Recipe(Section):
@@ -252,6 +267,36 @@ class Recipe(Section):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ValueError(f"two {what}s are named '{twice[0]}'; give each its own name")
+        return self
+
+    @model_validator(mode="after")
+    def _stages_fill_the_budget(self) -> Recipe:
+        stages, target = self.stream.stages, self.budget.target
+        if not stages:
+            return self
+        open_ends = [number for number, stage in enumerate(stages[:-1]) if stage.tokens is None]
+        if open_ends:
+            raise ValueError(f"stream: stage {open_ends[0]} has no tokens; only the last one may leave them out")
+        total = sum(stage.tokens or 0 for stage in stages)
+        if total != target and (stages[-1].tokens is not None or total > target - self.tokenize.seq_len):
+            raise ValueError(f"stream: the stages hold {total:,} tokens, budget.target is {target:,}. Make them equal, "
+                             "or leave out the tokens of the last stage, which then takes the rest")
+        return self
+
+    @property
+    def protected(self) -> dict[str, float]:
+        """Task -> most that its score may lie over that of the natural mixture: mix.protect, and 0 for evaluations of that role."""
+        return {each.name: 0.0 for each in self.evals if each.role == "protected"} | self.mix.protect
+
+    @model_validator(mode="after")
+    def _roles_are_kept(self) -> Recipe:
+        for each in self.evals:
+            if each.role != "target" and each.continuation is None:
+                raise ValueError(f"evaluation '{each.name}' has the role {each.role}, and no continuation that would make it a task")
+            if each.role != "target" and self.mix.tasks.get(each.name):
+                raise ValueError(f"mix.tasks weighs '{each.name}', whose role is {each.role}; make it a target, or leave it out")
+            if each.role == "report" and each.name in self.mix.protect:
+                raise ValueError(f"mix.protect limits '{each.name}', whose role is report; make it protected, or leave it out")
         return self
 
     @model_validator(mode="after")
