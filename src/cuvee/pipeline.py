@@ -29,6 +29,7 @@ from cuvee.steps import (
     store,
     stream,
     swarm,
+    templates,
     tokenize,
     topics,
     validate,
@@ -176,9 +177,10 @@ def _look(recipe: Recipe) -> None:
         expand(each.path, f"evaluation {each.name}")
         for template in (each.context, each.continuation):
             if template is not None:
-                template_fields(template)
+                templates.parse(template)
     named = {f"exclude.{name}": path for name, path in recipe.exclude}
     named |= {"tokenizer.file": recipe.tokenizer.file, "embed.fit": recipe.embed.fit, "quality.labels": recipe.quality.labels}
+    named |= {f"stream.stages.{number}.mixture": stage.mixture for number, stage in enumerate(recipe.stream.stages) if stage.mixture.endswith(".json")}
     for key, path in named.items():
         if path is not None and not exists(path):
             raise UsageError(f"{key}: no such file: {path}")
@@ -208,11 +210,13 @@ def _share(sample: str | None) -> float | None:
 
 
 def _sampled(recipe: Recipe, share: float | None) -> Recipe:
-    """Under a sample both budgets shrink with the data, so that epochs stay what they are; small subsets are said, no error."""
+    """Under a sample budgets and stages shrink with the data, so that epochs stay what they are; small subsets are said, no error."""
     if share is None:
         return recipe
     budget = Budget(target=round(recipe.budget.target * share), proxy=round(recipe.budget.proxy * share))
-    return recipe.model_copy(update={"budget": budget, "swarm": recipe.swarm.model_copy(update={"max_floored": 1.0})})
+    stages = [stage.model_copy(update={"tokens": round(stage.tokens * share)}) if stage.tokens else stage for stage in recipe.stream.stages]
+    return recipe.model_copy(update={"budget": budget, "stream": recipe.stream.model_copy(update={"stages": stages}),
+                                     "swarm": recipe.swarm.model_copy(update={"max_floored": 1.0})})
 
 
 def check(path: str, overrides: Sequence[str] = ()) -> None:

@@ -31,10 +31,23 @@ def test_tokens_of_a_record_are_those_of_its_text_and_bytes_those_of_the_answer(
     records = [{"q": "the whale", "a": " and the ship"}, {"q": "a harb", "a": "our"}, {"q": "n", "a": 7}, {"q": "no answer"}, {"q": "x", "a": ""}]
     folder = tasks.run(made.work, evaluated(made, tmp_path, records, context="{q}:", continuation="{a}"), made.tokens)
     tokenizer, found = load(made.tokens.tokenizer), items(folder, 0)
-    assert read_json(folder.file("tasks.json"))[0] == {"name": "e", "kind": "eval", "items": 3, "bytes": 13 + 3 + 1}
+    assert read_json(folder.file("tasks.json"))[0] == {"name": "e", "kind": "eval", "items": 3, "bytes": 13 + 3 + 1, "records": 3}
     assert {row["context"][0] for row in found} == {made.tokens.end}
     texts = [(tokenizer.decode(row["context"][1:]), tokenizer.decode(row["continuation"]), row["bytes"]) for row in found]
     assert texts == [("the whale:", " and the ship", 13), ("a harb:", "our", 3), ("n:", "7", 1)]
+
+
+@pytest.mark.parametrize("record, templates, text", [
+    ({"q": "Two?", "choices": ["one", "two"], "answer": 1}, ("{q} ", "{choices[answer]}"), "Two? |two"),         # multiple choice by number
+    ({"q": "Two?", "choices": ["one", "two"], "answer": "B"}, ("{q} ", "{choices[answer]}"), "Two? |two"),       # ... and by letter
+    ({"text": "the ship sails", "last": " home"}, ("text", "last"), "the ship sails| home"),                     # completion
+    ({"question": "Who?", "answer": "a gull"}, ("Q: {question}\nA: ", "{answer}"), "Q: Who?\nA: |a gull"),     # question and answer
+    ({"prompt": "def f():\n", "solution": "    return {}\n"}, ("{prompt}", "{solution}"), "def f():\n|    return {}\n")])  # code
+def test_every_kind_of_record_is_its_gold_continuation_given_its_context(made, tmp_path, record, templates, text):
+    folder = tasks.run(made.work, evaluated(made, tmp_path, [record], context=templates[0], continuation=templates[1]), made.tokens)
+    tokenizer, (item,) = load(made.tokens.tokenizer), items(folder, 0)
+    assert "|".join(tokenizer.decode(item[part]) for part in ("context", "continuation")) == text  # the end mark is not shown
+    assert item["bytes"] == len(text.split("|")[1].encode())
 
 
 def test_a_token_across_the_boundary_is_not_scored_as_context(made):
@@ -88,7 +101,7 @@ def test_an_untrained_proxy_needs_log2_of_the_vocabulary_a_token(made):
 def test_what_is_no_task_is_said(made, tmp_path):
     with pytest.raises(UsageError, match="`context` without `continuation`"):
         tasks.run(made.work, evaluated(made, tmp_path, [{"q": "a"}], context="{q}"), made.tokens)
-    with pytest.raises(DataError, match="templates need the columns q, answer"):
+    with pytest.raises(DataError, match="none of 1 records gives a continuation. Its templates need the columns q, answer"):
         tasks.run(made.work, evaluated(made, tmp_path, [{"q": "a", "a": "b"}], context="{q}", continuation="{answer}"), made.tokens)
 
 

@@ -23,7 +23,7 @@ from cuvee.kernels.runs import folds
 from cuvee.kernels.text import hash64
 from cuvee.steps import gate, scores, store
 
-VERSION = 2
+VERSION = 3
 LEAST_RUNS = 5  # that must be left without one fold, and that a rank correlation needs
 USES = ("numba", "numpy", "scipy")
 
@@ -35,13 +35,13 @@ def run(work: Work, recipe: Recipe, tokens: store.TokenStore, swarm: Folder) -> 
         if name not in names:
             raise UsageError(f"mix.tasks: the swarm has no task '{name}'. {nearest(name, names)}")
     inputs = scores.Inputs.of(swarm.url, tokens, recipe.budget.target)
-    for name in recipe.mix.protect:
+    for name in recipe.protected:
         if name not in names:
             raise UsageError(f"mix.protect: the swarm has no task '{name}'. {nearest(name, names)}")
     shared = {"model": recipe.fit.model, "seed": recipe.seed}
     step = Step("fit.tasks", VERSION, {**shared, "target": recipe.budget.target}, (tokens.fingerprint, swarm.fingerprint), uses(recipe.fit.model))
     fits = work.do(step, [Task(name, fit_task, {"inputs": inputs, "name": _file(place), "task": name, **shared}) for place, name in enumerate(names)])
-    rule = {"min_snr": recipe.fit.min_snr, "chosen": recipe.mix.tasks}
+    rule = {"chosen": recipe.mix.tasks, "roles": gate.roles(recipe), "min_snr": recipe.fit.min_snr, "min_predictability": recipe.fit.min_predictability}
     folder = work.do(Step("fit", VERSION, {**shared, **rule}, (fits.fingerprint,), uses(recipe.fit.model)),
                      [Task("fit", gather, {"inputs": inputs, "folder": fits.url, **shared, **rule})])
     for note in read_json(folder.file("fit.json"))["notes"]:
@@ -66,7 +66,8 @@ def fit_task(out: Output, inputs: scores.Inputs, name: str, task: str, model: st
     swarm = scores.read(inputs)
     values = swarm.of(task)
     has = np.isfinite(values)
-    found = {"missing": int((~has).sum()), "fit": None, "predicted": None, **gate.signal(swarm.runs.weights[has], values[has])}
+    found = {"missing": int((~has).sum()), "fit": None, "predicted": None,
+             **gate.signal(swarm.runs.weights[has], values[has], swarm.half[has, swarm.place(task)])}
     if _enough(swarm.runs.weights[has]):
         predicted = models.cross_validate(model, swarm.runs, values, swarm.values)
         found |= {"fit": models.fit(model, swarm.runs, values, swarm.values).to_dict(), "predicted": _plain(predicted),
@@ -95,21 +96,24 @@ def _plain(values: np.ndarray) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
-def gather(out: Output, inputs: scores.Inputs, folder: str, model: str, seed: int, min_snr: float, chosen: Mapping[str, float]) -> Counts:
+def gather(out: Output, inputs: scores.Inputs, folder: str, model: str, seed: int, chosen: Mapping[str, float], roles: Mapping[str, str],
+           min_snr: float, min_predictability: float) -> Counts:
     """All fits in one file; which tasks count and how much; how well the runs' weighted mean is predicted."""
     swarm = scores.read(inputs)
-    found = {task["name"]: {"kind": task["kind"], **read_json(join(folder, _file(place)))} for place, task in enumerate(swarm.tasks)}
-    weights, notes = gate.importance(found, chosen, min_snr, dict(zip(inputs.names, inputs.tokens)))
+    found = {task["name"]: {"kind": task["kind"], "role": roles.get(task["name"], gate.TARGET), **read_json(join(folder, _file(place)))}
+             for place, task in enumerate(swarm.tasks)}
+    weights, notes = gate.importance(found, chosen, min_snr, dict(zip(inputs.names, inputs.tokens)), min_predictability)
+    why = gate.why_zero(found, weights, min_snr, min_predictability)
     fits = {name: models.MODELS[model].from_dict(each["fit"], swarm.runs) for name, each in found.items() if each["fit"] is not None}
     out.json("surrogate.json", models.Surrogate(swarm.domains, tuple(fits), swarm.runs, tuple(fits.values())).to_dict())
     measured = {name: swarm.of(name) for name in found}
     predicted = {name: np.array(found[name]["predicted"], float) for name in fits}
     means = mean_z(measured, fits, weights), mean_z(predicted, fits, weights)
     whole = np.isfinite(means[0])
-    mean = agreement(means[1][whole], means[0][whole], seed)
+    mean = agreement(means[1][whole], means[0][whole], seed) | _noise(swarm.runs.weights[whole], means[0][whole])
     missing = {name: each["missing"] for name, each in found.items() if each["missing"]}
     out.json("fit.json", {
-        "model": model, "tasks": [_task(name, each, weights.get(name, 0.0)) for name, each in found.items()],
+        "model": model, "tasks": [_task(name, each, weights.get(name, 0.0), why[name]) for name, each in found.items()],
         "mean": mean, "runs": _runs(swarm, measured, predicted, means),
         "notes": [*swarm.notes, *models.remarks(model, swarm.runs), *_missing(missing), *notes, *_blind(mean)]})
     return {"runs": len(swarm.keys), "tasks": len(found), "weighted": len(weights), "missing": sum(missing.values())}
@@ -120,9 +124,16 @@ def mean_z(values: Mapping[str, np.ndarray], fits: Mapping[str, models.Fitted], 
     return np.sum([weight * (values[name] - fits[name].anchor) / fits[name].spread for name, weight in weights.items()], axis=0)
 
 
-def _task(name: str, found: Mapping[str, Any], weight: float) -> dict[str, Any]:
-    shown = ("kind", "snr", "noise_sd", "swarm_sd", "spearman", "low", "high", "regret", "missing")
-    return {"name": name, "weight": weight, **{key: found.get(key) for key in shown}}
+def _task(name: str, found: Mapping[str, Any], weight: float, why: str | None) -> dict[str, Any]:
+    shown = ("kind", "role", "swarm_sd", "noise_sd", "freedom", "snr", "resolves", "noise_ratio", "noise_p", "predictability",
+             "spearman", "low", "high", "regret", "missing")
+    return {"name": name, "weight": weight, "why": why, **{key: found.get(key) for key in shown}}
+
+
+def _noise(weights: np.ndarray, means: np.ndarray) -> dict[str, float | int | None]:
+    """Noise of the weighted mean, in SDs of the swarm, and the difference between two runs that it lets see."""
+    found = gate.signal(weights, means)
+    return {name: found[name] for name in ("noise_sd", "freedom", "resolves")}
 
 
 def _runs(swarm: scores.Scores, measured: Mapping[str, np.ndarray], predicted: Mapping[str, np.ndarray],

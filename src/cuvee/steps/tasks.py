@@ -1,7 +1,7 @@
 """Tasks: what every proxy is scored on, encoded once.
 
 A task is an evaluation with a `continuation` template, or the held-out documents of a domain, `heldout/NAME`. The step
-leaves `items.arrow` (TASK_ITEMS) and `tasks.json`: name, kind, items and UTF-8 bytes of each task.
+leaves `items.arrow` (TASK_ITEMS) and `tasks.json`: name, kind, items and UTF-8 bytes of each task, and of how many records.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, open_arrow, read_json
 from cuvee.errors import DataError, UsageError
 from cuvee.kernels.text import hash64_many
-from cuvee.steps import evals
-from cuvee.steps.inputs import template_fields
+from cuvee.steps import evals, templates
 from cuvee.steps.store import Domain, TokenStore
 from cuvee.steps.tokenize import load
 
-VERSION = 1
+VERSION = 2
 LEAST_HELDOUT = 4       # documents a domain, whatever swarm.eval_share says
 TRAINED_OVER_READ = 3   # cost of training on a token over reading it: forward and backward pass against forward alone
 CUT = "\ufffd"          # what a character cut in half decodes to
@@ -40,6 +39,13 @@ class Item(NamedTuple):
     context: Sequence[int]
     continuation: Sequence[int]
     bytes: int
+
+
+class Encoded(NamedTuple):
+    """A task's items, and how many records they were chosen from; of evaluations, only those that give a continuation."""
+
+    items: list[Item]
+    records: int
 
 
 def run(work: Work, recipe: Recipe, tokens: TokenStore) -> Folder:
@@ -84,43 +90,35 @@ def encode_tasks(out: Output, files: Sequence[evals.File], domains: Sequence[Dom
         by_eval.setdefault(file.eval.name, []).append(file)
     found = [(name, "eval", _records(mine, tokenizer, tokens.end, task_items)) for name, mine in by_eval.items()]
     found += [(f"heldout/{domain.name}", "heldout", _heldout(domain, tokenizer, tokens, documents)) for domain in domains]
-    columns = [(number, *item) for number, (_, _, items) in enumerate(found) for item in items]
+    columns = [(number, *item) for number, (_, _, task) in enumerate(found) for item in task.items]
     table = pa.table([pa.array(column, field.type) for column, field in zip(zip(*columns), TASK_ITEMS)], schema=TASK_ITEMS)
     out.arrow("items.arrow", table.combine_chunks().to_batches(), TASK_ITEMS)
-    out.json("tasks.json", [{"name": name, "kind": kind, "items": len(items), "bytes": sum(item.bytes for item in items)}
-                            for name, kind, items in found])
-    scored = sum(len(item.continuation) for _, _, items in found for item in items)
+    out.json("tasks.json", [{"name": name, "kind": kind, "items": len(task.items), "bytes": sum(item.bytes for item in task.items),
+                             "records": task.records} for name, kind, task in found])
+    scored = sum(len(item.continuation) for _, _, task in found for item in task.items)
     return {"tasks": len(found), "items": len(table), "scored_tokens": scored}
 
 
-def _records(files: Sequence[evals.File], tokenizer: Any, end: int, most: int) -> list[Item]:
+def _records(files: Sequence[evals.File], tokenizer: Any, end: int, most: int) -> Encoded:
     """The `most` records of an evaluation that come first by hash. A record without text in a named field takes no part."""
     each = files[0].eval
-    texts = [pair for file in files for batch in evals.batches(file) for record in batch.records
-             if (pair := _rendered(record, each)) is not None]
+    rendered = [_rendered(record, each) for file in files for batch in evals.batches(file) for record in batch.records]
+    texts = [pair for pair in rendered if pair is not None]
     hashes = hash64_many([context + "\0" + continuation for context, continuation in texts], "task")
     chosen = np.sort(np.argsort(hashes, kind="stable")[:most])
     items = [item for place in chosen if (item := _item(tokenizer, *texts[place], end)).continuation]
     if not items:
-        wanted = ", ".join(dict.fromkeys([*template_fields(each.context or each.continuation), *template_fields(each.continuation)]))
-        raise DataError(f"evaluation {each.name}, {files[0].url}: no record gives a continuation. Its templates need the columns "
-                        f"{wanted}, each a string or a number and not all empty.")
-    return items
+        wanted = ", ".join(dict.fromkeys([*templates.columns(each.context or each.continuation), *templates.columns(each.continuation)]))
+        raise DataError(f"evaluation {each.name}, {files[0].url}: none of {len(rendered)} records gives a continuation. Its templates need "
+                        f"the columns {wanted}, each a string or a number and not all empty; in {{a[b]}}, b is a number from 0 or a letter.")
+    return Encoded(items, len(texts))
 
 
 def _rendered(record: Mapping[str, Any], each: Eval) -> tuple[str, str] | None:
     """Context and continuation of a record; None where a field is missing or the continuation is empty."""
-    context = "" if each.context is None else _fill(each.context, record)
-    continuation = _fill(each.continuation, record)
+    context = "" if each.context is None else templates.render(each.context, record)
+    continuation = templates.render(each.continuation, record)
     return (context, continuation) if context is not None and continuation else None
-
-
-def _fill(template: str, record: Mapping[str, Any]) -> str | None:
-    fields = template_fields(template)
-    values = {name: record.get(name) for name in fields}
-    if any(isinstance(value, bool) or not isinstance(value, (str, int, float)) for value in values.values()):
-        return None
-    return str(values[template]) if fields == [template] else template.format_map(values)
 
 
 def _item(tokenizer: Any, context: str, continuation: str, end: int) -> Item:
@@ -131,13 +129,13 @@ def _item(tokenizer: Any, context: str, continuation: str, end: int) -> Item:
     return Item([end, *given], scored, len(continuation.encode()))
 
 
-def _heldout(domain: Domain, tokenizer: Any, tokens: TokenStore, most: int) -> list[Item]:
+def _heldout(domain: Domain, tokenizer: Any, tokens: TokenStore, most: int) -> Encoded:
     """The beginnings of a domain's held-out documents, as much of each as a proxy reads at once."""
     table = domain.load_heldout()
     order = np.argsort(hash64_many(table["id"].to_pylist(), "task"), kind="stable")
     rows = table.take(pa.array(np.sort(order[:most]))).to_pylist()
     pieces = [_beginning(tokenizer, row["tokens"], row["bytes"], tokens.seq_len) for row in rows if row["tokens"]]
-    return [Item([tokens.end], *piece) for piece in pieces]
+    return Encoded([Item([tokens.end], *piece) for piece in pieces], len(table))
 
 
 def _beginning(tokenizer: Any, ids: list[int], size: int, room: int) -> tuple[list[int], int]:
