@@ -13,6 +13,7 @@ _POOL = 10  # draws per proposal kept
 _TRACE = 1e-9  # least weight of a domain that is not left out
 _LARGE_TOPIC = 0.05  # natural share from which a topic is left out once
 _PROPORTIONAL, _CONCENTRATED = 5, 3  # repeats
+LEAST_ROUND = _PROPORTIONAL + _CONCENTRATED + 2  # runs; the two more are UniMax and uniform
 _OVER = 2.0  # proposals may pass the deployment caps by this factor, to show what lies beyond
 
 
@@ -87,9 +88,9 @@ def plan_round(natural: np.ndarray, topics: np.ndarray, bands: np.ndarray, caps:
     UniMax, which keep the deployment caps, lie under twice these. caps: (domains,) weights, deployment
     """
     size = round_size(topics, bands) if size is None else size
-    spare = size - _PROPORTIONAL - _CONCENTRATED - 2
+    spare = size - LEAST_ROUND
     if spare < 0:
-        raise ValueError(f"a round needs at least {size - spare} runs (5 proportional, 3 of one proposal, UniMax, "
+        raise ValueError(f"a round needs at least {LEAST_ROUND} runs (5 proportional, 3 of one proposal, UniMax, "
                          f"uniform); got {size}.")
     wide = np.minimum(_OVER * caps, 1.0)
     left_out = leave_one_outs(natural, topics, wide)[:spare // 2]
