@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, Literal
 
@@ -36,6 +37,10 @@ def parse_share(value: Any) -> Any:
 def _off(value: Any) -> Any:
     """YAML 1.1 reads an unquoted `off` as false."""
     return "off" if value is False else value
+
+
+def _auto(value: Any) -> Any:
+    return None if value == "auto" else value
 
 
 Count = Annotated[int, BeforeValidator(parse_count), Field(ge=0)]
@@ -100,6 +105,18 @@ class Tokenizer(Section):
 class Budget(Section):
     target: Count = 0  # tokens that the real training run will see
     proxy: Count = 0   # tokens that a proxy sees
+    targets: Annotated[list[Annotated[Count, Field(ge=1)]], Field(max_length=3)] = []  # tokens that swarms are trained for, two or three; mix draws between them for `target`; empty: one swarm, for `target`
+
+    @model_validator(mode="after")
+    def _targets_differ(self) -> Budget:
+        if len(self.targets) == 1 or len(set(self.targets)) < len(self.targets):
+            raise ValueError(f"targets are two or three different budgets; got {self.targets}. For a single one leave targets out")
+        return self
+
+    @property
+    def trained(self) -> list[int]:
+        """Budgets that swarms stand for, the nearest to the target last (of two as near, the larger)."""
+        return sorted(self.targets or [self.target], key=lambda each: (-abs(math.log(each / self.target)), each))
 
 
 class Ingest(Section):
@@ -171,19 +188,33 @@ class Tokenize(Section):
     heldout_share: Share = 0.001        # of a domain's documents, at least min(200, 2 %) and 16
 
 
+class ProxyModel(Section):
+    mlp: Literal["relu2", "swiglu"] = "relu2"  # squared ReLU (Primer, 2021), or SwiGLU with as many numbers
+    tied: bool = False  # one matrix is both embedding and head
+    optimizer: Literal["adamw", "muon"] = "adamw"  # of the layers' matrices; embedding and head have AdamW
+
+
 class Swarm(Section):
     depth: Annotated[int, Field(ge=1)] = 4  # layers; sets width, heads, learning rate
     batch: Annotated[int, Field(ge=1)] = 16  # rows a step
-    runs: Annotated[int, Field(ge=10)] | None = None  # None: 2 x (topics + bands + 5); 10 of them are repeats and baselines
+    model: ProxyModel = ProxyModel()
+    group: Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_auto)] = None  # proxies trained together; auto: 1 on CPUs, on accelerators the largest power of two that their memory holds
+    gpus: Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_auto)] = None  # accelerators of a group; 0 trains on CPUs; auto: this machine's, or one of a Ray cluster that has some
+    device_memory: Annotated[Count, Field(ge=1)] | None = None  # bytes of one accelerator, such as 80B; None: as jax says, 16B where it sees none
+    procedure: Literal["ours", "regmix", "climb", "olmix"] = "ours"  # who chooses the mixtures: kernels/procedures, each with its paper's settings
+    rounds: Annotated[int, Field(ge=1)] = 3  # of `ours`, at most; it ends where the expected improvement is under half the noise
+    runs: Annotated[int, Field(ge=10)] | None = None  # of all rounds together, 10 of them repeats and baselines; None: 2 x (topics + bands + 5) and half of that in each later round, or as many as the paper has
     task_items: Annotated[int, Field(ge=1)] = 200  # records an evaluation, by hash
     heldout_items: Annotated[int, Field(ge=1)] = 32  # held-out documents a domain, by hash; their first seq_len tokens are read
     eval_share: Share = 0.2             # of a run's training that reading held-out documents may cost; fewer are read, at least 4 a domain
     subset_documents: Annotated[int, Field(ge=1)] = 64  # documents that a domain offers at least; fewer would be a floored subset
     max_floored: Share = 0.05           # of natural tokens in floored subsets; more is an error
+    scores: str | None = None           # a CSV that `cuvee swarm import` writes: scores of runs that were trained elsewhere; nothing is trained then
 
 
 class Fit(Section):
     model: Literal["saturating", "ensemble", "loglinear", "lightgbm", "gp", "linear"] = "saturating"  # ensemble ranks large swarms a little better (benchmarks/surrogates.py)
+    reuse: str | None = None  # work folder of another recipe, whose runs count too where its domains are unions of these
     min_snr: float = 2.0                # SD over the swarm / SD of repeats; a task under it gets weight 0
     min_predictability: float = 0.5     # rank correlation over mixtures of scores at half of a run's tokens with those at its end; under it: weight 0
 
@@ -206,6 +237,8 @@ class Mix(Section):
     risk: Annotated[float, Field(ge=0)] = 1.0  # weight of the predicted SD; of what could be gained .31 is lost, .40 at 0 (26 runs, 12 domains, SNR 3, 60 swarms made from a known law)
     tasks: dict[str, Annotated[float, Field(ge=0)]] = {}  # task -> weight; empty: every evaluation alike, else held-out domains by natural share
     groups: dict[str, Group] = {}  # name -> limits on what some domains hold together; groups may overlap
+    extrapolate: bool = False  # answer for a target over 2 x outside of budget.targets
+    freeze: str | None = None  # a mixture.json: domains with the name and the tokens that they have there keep their proportions
     protect: dict[str, float] = {}  # task -> most that its score may lie over that of the natural mixture, in the score's unit
 
     @model_validator(mode="after")
@@ -215,10 +248,14 @@ class Mix(Section):
         return self
 
 
+class Size(Section):
+    depth: Annotated[int, Field(ge=1)]  # layers; sets width, heads, learning rate
+    budget_factor: Annotated[float, Field(ge=1)]  # its tokens over the proxy's
+
+
 class Validate(Section):
-    depth: Annotated[int, Field(ge=1)] | None = None  # of the larger model; None: twice the proxy's, so also twice its width
-    budget_factor: Annotated[float, Field(gt=0)] = 3.0  # its tokens over the proxy's
-    seeds: Annotated[int, Field(ge=2)] = 3  # paired runs
+    sizes: list[Size] = []  # larger than the proxy; two or more, and the proxy's own, draw a scaling curve; empty: 3/2 and twice its depth at 2 and 3 times its tokens
+    seeds: Annotated[int, Field(ge=2)] = 3  # paired runs of each mixture at each size
 
 
 class Stage(Section):
@@ -278,7 +315,7 @@ class Recipe(Section):
         if open_ends:
             raise ValueError(f"stream: stage {open_ends[0]} has no tokens; only the last one may leave them out")
         total = sum(stage.tokens or 0 for stage in stages)
-        if total != target and (stages[-1].tokens is not None or total > target - self.tokenize.seq_len):
+        if total > target - self.tokenize.seq_len if stages[-1].tokens is None else total != target:
             raise ValueError(f"stream: the stages hold {total:,} tokens, budget.target is {target:,}. Make them equal, "
                              "or leave out the tokens of the last stage, which then takes the rest")
         return self
@@ -291,12 +328,29 @@ class Recipe(Section):
     @model_validator(mode="after")
     def _roles_are_kept(self) -> Recipe:
         for each in self.evals:
-            if each.role != "target" and each.continuation is None:
+            if each.role != "target" and each.continuation is None and self.swarm.scores is None:
                 raise ValueError(f"evaluation '{each.name}' has the role {each.role}, and no continuation that would make it a task")
             if each.role != "target" and self.mix.tasks.get(each.name):
                 raise ValueError(f"mix.tasks weighs '{each.name}', whose role is {each.role}; make it a target, or leave it out")
             if each.role == "report" and each.name in self.mix.protect:
                 raise ValueError(f"mix.protect limits '{each.name}', whose role is report; make it protected, or leave it out")
+        return self
+
+    @property
+    def larger_sizes(self) -> list[Size]:
+        """The sizes of validation, as given or from the proxy's depth."""
+        depth = self.swarm.depth
+        return self.validation.sizes or [Size(depth=(3 * depth + 1) // 2, budget_factor=2), Size(depth=2 * depth, budget_factor=3)]
+
+    @model_validator(mode="after")
+    def _sizes_are_larger(self) -> Recipe:
+        sizes = [(size.depth, size.budget_factor) for size in self.validation.sizes]
+        for depth, factor in sizes:
+            if depth < self.swarm.depth or (depth, factor) == (self.swarm.depth, 1):
+                raise ValueError(f"validate.sizes: depth {depth} at {factor:g} times the proxy's tokens is not larger than the proxy "
+                                 f"(swarm.depth = {self.swarm.depth}); raise depth or budget_factor")
+        if len(set(sizes)) < len(sizes):
+            raise ValueError("validate.sizes: two sizes are alike; leave one out")
         return self
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ from cuvee.errors import RecipeError, UsageError, nearest
 
 # Keys that hold paths, as they stand in a recipe; `*` is any item of a list.
 PATHS = ("work", "sources.*.path", "evals.*.path", "exclude.ids", "exclude.urls", "exclude.hosts", "tokenizer.file",
-         "embed.fit", "quality.labels")
+         "embed.fit", "quality.labels", "swarm.scores")
 
 
 def load(path: str, overrides: Sequence[str] = ()) -> Recipe:
@@ -38,6 +38,9 @@ def absolute(values: dict[str, Any], base: str) -> dict[str, Any]:
     """`values` with every relative path made one from `base`."""
     for place in PATHS:
         _resolve(values, place.split("."), base)
+    for stage in values["stream"]["stages"]:
+        if stage["mixture"].endswith(".json"):
+            _resolve(stage, ["mixture"], base)
     return values
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cuvee.kernels.pack import pack_concat, pack_fit
+from cuvee.kernels.pack import copy_rows, pack_concat, pack_fit, predicted
 
 EOS = 0
 corpora = st.lists(st.lists(st.integers(1, 99), max_size=30), max_size=40)
@@ -26,6 +26,34 @@ def test_pack_fit_by_hand():  # pieces with EOS: 5 (cut 4 + 1), 3, 2, 1; the 3 a
     rows, dropped, padding = pack_fit(tokens, offsets, EOS, seq_len=3)
     assert rows.tolist() == [[1, 2, 3, 4], [5, 6, 0, 0], [7, 0, 0, 0]]
     assert (dropped, padding) == (0, 1)
+
+
+def test_rows_of_pack_fit_stand_in_the_order_of_documents():  # packed longest first: 2 3 4, then 5 6 7 8, then 1 with the last EOS
+    rows = pack_fit(*flat([[1], [2, 3, 4], [5, 6, 7, 8]]), EOS, seq_len=3).rows
+    assert rows.tolist() == [[1, 0, 0, 0], [2, 3, 4, 0], [5, 6, 7, 8]]
+
+
+def test_the_first_rows_of_pack_fit_are_of_all_lengths():
+    rng = np.random.default_rng(0)
+    lengths = rng.permutation(np.repeat([3, 9, 14, 40], 1_000))
+    rows = pack_fit(*flat([[length] * length for length in lengths]), EOS, seq_len=15).rows
+    found = [np.bincount(part.ravel(), minlength=41)[[3, 9, 14, 40]] / part.size for part in (rows[:900], rows)]
+    assert np.abs(found[0] - found[1]).max() < 0.05  # of tokens, in texts of each length
+
+
+@pytest.mark.parametrize("pack", [pack_concat, pack_fit])
+def test_a_loss_counts_every_target_but_padding(pack):
+    rng = np.random.default_rng(1)
+    packed = pack(*flat([[7] * length for length in rng.choice([1, 2, 3, 5, 6, 9], 300)]), EOS, 3)  # 4, a whole row, would end in an EOS of its own
+    counted = predicted(packed.rows, EOS)
+    assert counted[packed.rows[:, 1:] != EOS].all() and (~counted).sum() == packed.padding
+    assert packed.padding == 0 if pack is pack_concat else packed.padding > 0
+
+
+def test_copy_rows_is_indexing():
+    rows, out = np.arange(20, dtype=np.uint16).reshape(5, 4), np.zeros((3, 4), np.int32)
+    copy_rows(rows, np.array([4, 0]), out, np.array([2, 0]))
+    assert out.tolist() == [[0, 1, 2, 3], [0, 0, 0, 0], [16, 17, 18, 19]]
 
 
 @settings(deadline=None)  # the first call compiles

@@ -119,6 +119,12 @@ def test_a_stage_goes_on_where_the_last_one_stopped():
         assert full == [(e, r) for e in range(len(pairs) // ROWS[domain]) for r in range(ROWS[domain])]
 
 
+def test_periods_of_a_later_stage_have_orders_of_their_own():
+    first, again, later = (locate(np.arange(16), PARTS, ROWS, seed=5, periods=periods) for periods in (0, 0, 5))
+    sixth = locate(np.arange(80, 96), PARTS, ROWS, seed=5)
+    assert first.domain.tolist() == again.domain.tolist() != later.domain.tolist() == sixth.domain.tolist()
+
+
 def test_errors_name_the_domain_and_the_value():
     with pytest.raises(ValueError, match="domain 1 has 4 parts but 0 rows"):
         locate(np.arange(3), np.array([1, 4]), np.array([5, 0]), seed=0)

@@ -19,7 +19,7 @@ from cuvee.steps import decontaminate, filter, ingest, store, tokenize
 from tests.steps import corpus
 
 SECTIONS = {"tokenizer": {"train": {"vocab": 300}}, "tokenize": {"seq_len": 16}, "budget": {"target": 150_000, "proxy": 2_000},
-            "swarm": {"depth": 1, "batch": 4, "runs": 12, "subset_documents": 1, "task_items": 20, "heldout_items": 4}}
+            "swarm": {"depth": 1, "batch": 4, "runs": 12, "rounds": 1, "subset_documents": 1, "task_items": 20, "heldout_items": 4}}
 
 
 class Made(NamedTuple):
@@ -77,16 +77,16 @@ def build(work: Work, recipe: Recipe) -> store.TokenStore:
     return store.run(work, recipe, tokens, quality, tokenizer)
 
 
-def mixed(work: Work, recipe: Recipe, tokens: store.TokenStore, weights: dict[str, float]) -> tuple[Folder, Folder]:
+def mixed(work: Work, recipe: Recipe, tokens: store.TokenStore, weights: dict[str, float], baselines: dict[str, Any] | None = None) -> tuple[Folder, Folder]:
     """The folders that fit and mix would leave for a mixture."""
     budget, parts = recipe.budget.target, recipe.stream.parts
     domains = [{"name": domain.name, "weight": weights[domain.name], "parts": round(weights[domain.name] * parts), "tokens": domain.tokens,
                 "epochs": weights[domain.name] * budget / domain.tokens, "natural": domain.tokens / tokens.tokens.sum(), "low": None, "high": None}
                for domain in tokens.domains]
-    mixture = {"version": 1, "budget": budget, "parts": parts, "domains": domains, "objective": -1.0, "kkt": 0.0, "baselines": {},
+    mixture = {"version": 1, "budget": budget, "parts": parts, "domains": domains, "objective": -1.0, "kkt": 0.0, "baselines": baselines or {},
                "tasks": [{"name": "quiz", "predicted": 1.5, "sd": 0.1, "proportional": 1.75}], "fingerprints": {"tokens": tokens.fingerprint}}
-    fit = work.do(Step("fit", 1), [Task("fit", leave, {"name": "fit.json", "value": {"tasks": [{"name": "quiz", "weight": 1.0}]}})])
-    return fit, work.do(Step("mix", 1, {"weights": weights}), [Task("mix", leave, {"name": "mixture.json", "value": mixture})])
+    fit = work.do(Step("fit", 1), [Task("fit", leave, {"name": "fit.json", "value": {"tasks": [{"name": "quiz", "weight": 1.0}], "runs": []}})])
+    return fit, work.do(Step("mix", 1, {"weights": weights, "baselines": baselines}), [Task("mix", leave, {"name": "mixture.json", "value": mixture})])
 
 
 def leave(out, name: str, value: dict):

@@ -2,7 +2,9 @@
 
 Both take documents flat (`tokens`, `offsets`) and end every document, the last one too, with EOS. A row is
 seq_len + 1 tokens because a model reads row[:-1] and predicts row[1:]; rows do not overlap, so each row trains on
-seq_len tokens, and tokens of a domain are rows x seq_len everywhere.
+seq_len tokens, and tokens of a domain are rows x seq_len everywhere, padding included. `predicted` says which of them
+a loss may count. Rows stand in the order of the documents, so that the first rows of documents in random order are a
+random subset.
 """
 
 from typing import NamedTuple
@@ -35,17 +37,36 @@ def pack_fit(tokens: np.ndarray, offsets: np.ndarray, eos: int, seq_len: int) ->
 
     A document with its EOS is one piece; one longer than a row is cut in row-sized pieces, of which only the last one
     shares its row. Equal pieces go in document order, equal rows newest first. The rest of a row is filled with EOS.
-    ("Fewer truncations improve language modeling", Ding et al., ICML 2024, sec. 3.)
+    ("Fewer truncations improve language modeling", Ding et al., ICML 2024, sec. 3.) Rows are then put in the order of
+    the documents of their longest pieces: as packed, the longest texts would stand first.
     """
     tokens, offsets, eos = _checked(tokens, offsets, eos, seq_len)
     width = seq_len + 1
     document, start, length = _pieces(offsets, width)
     order = np.lexsort((start, -length))
     row, place, count = _best_fit(length[order], width)
+    row = _ranks(document[order][place == 0])[row]
     rows = np.full((count, width), eos, tokens.dtype)
     last = offsets[document[order] + 1]
     _fill(rows, tokens, start[order], np.minimum(start[order] + length[order], last), row, place)
     return Packed(rows, 0, rows.size - int(length.sum()))
+
+
+def predicted(rows: np.ndarray, eos: int) -> np.ndarray:
+    """Which targets row[1:] a loss counts: all but an EOS that follows an EOS, for that is what padding looks like.
+
+    A loss that counted them would teach that EOS follows EOS. In rows of `pack_concat` only an empty document gives one.
+    rows: (..., seq_len + 1), of numpy or jax  ->  bool (..., seq_len)
+    """
+    return (rows[..., :-1] != eos) | (rows[..., 1:] != eos)
+
+
+@njit(cache=True, nogil=True)
+def copy_rows(rows, places, out, where):
+    """out[where[i]] = rows[places[i]], in the type of `out`; rows may be a map of a file. places, where: int64 (many,)"""
+    for i in range(places.size):
+        for t in range(rows.shape[1]):
+            out[where[i], t] = rows[places[i], t]
 
 
 def _checked(tokens: np.ndarray, offsets: np.ndarray, eos: int, seq_len: int):
@@ -68,6 +89,13 @@ def _pieces(offsets: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np
     inside = np.arange(document.size) - np.repeat(np.cumsum(cuts) - cuts, cuts)
     length = np.minimum(width, lengths[document] - inside * width)
     return document, offsets[document] + inside * width, length
+
+
+def _ranks(first: np.ndarray) -> np.ndarray:
+    """New number of each row, in the order of the documents that opened them; a document's rows in reading order."""
+    ranks = np.empty(first.size, np.int64)
+    ranks[np.argsort(first, kind="stable")] = np.arange(first.size)
+    return ranks
 
 
 @njit(cache=True, nogil=True)

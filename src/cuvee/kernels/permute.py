@@ -48,7 +48,7 @@ def unpermute(positions: np.ndarray, n: int, key: int) -> np.ndarray:
     return _unpermute(_within(positions, n), np.uint64(n), np.uint64(key % 2**64))
 
 
-def locate(k: np.ndarray, parts: np.ndarray, rows: np.ndarray, seed: int, drawn: np.ndarray | None = None) -> Places:
+def locate(k: np.ndarray, parts: np.ndarray, rows: np.ndarray, seed: int, drawn: np.ndarray | None = None, periods: int = 0) -> Places:
     """Domain, epoch and row of the stream's elements `k`.
 
     The stream repeats in periods of P = parts.sum() elements, each holding exactly parts[g] rows of domain g in an
@@ -59,6 +59,7 @@ def locate(k: np.ndarray, parts: np.ndarray, rows: np.ndarray, seed: int, drawn:
 
     k: (many,) >= 0 · parts: (domains,) · rows: (domains,), rows that each domain holds
     drawn: (domains,), rows taken by earlier stages, the sum over their periods of parts; none if omitted
+    periods: of earlier stages, so that this one's have orders of their own
     """
     parts, ends = _ends(parts)
     rows = np.ascontiguousarray(rows, np.int64)
@@ -71,7 +72,7 @@ def locate(k: np.ndarray, parts: np.ndarray, rows: np.ndarray, seed: int, drawn:
     k = np.ascontiguousarray(k, np.int64)
     if k.size and k.min() < 0:
         raise ValueError(f"stream elements are numbered from 0; got {k.min()}.")
-    return Places(*_locate(k, parts, ends, rows, drawn, np.uint64(seed % 2**64)))
+    return Places(*_locate(k, parts, ends, rows, drawn, periods, np.uint64(seed % 2**64)))
 
 
 def _within(positions: np.ndarray, n: int) -> np.ndarray:
@@ -162,13 +163,13 @@ def _unpermute(positions, n, key):
 
 
 @njit(cache=True, nogil=True)
-def _locate(k, parts, ends, rows, drawn, seed):
+def _locate(k, parts, ends, rows, drawn, periods, seed):
     domains, epochs, places = np.empty(k.size, np.int64), np.empty(k.size, np.int64), np.empty(k.size, np.int64)
     slots, orders = _chain(seed, np.uint64(_SLOTS)), _chain(seed, np.uint64(_ROWS))
     period = ends[-1]
     for i in range(k.size):
         q = k[i] // period
-        slot = np.int64(_forward(np.uint64(k[i] - q * period), np.uint64(period), _chain(slots, np.uint64(q))))
+        slot = np.int64(_forward(np.uint64(k[i] - q * period), np.uint64(period), _chain(slots, np.uint64(q + periods))))
         g = np.searchsorted(ends, slot, side="right")
         counter = drawn[g] + q * parts[g] + slot - (ends[g] - parts[g])
         epoch = counter // rows[g]

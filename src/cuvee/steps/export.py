@@ -1,7 +1,8 @@
 """Export: the mixture for a trainer outside Cuvee, with all that is needed to repeat and to license it.
 
 `json`: `mixture.json`, complete, and the tokenizer. `levanter`: also the training documents of each domain as JSON
-lines and a data section with their weights. Both write `DATACARD.md`. Held-out documents never stand among the others.
+lines and a data section with their weights, one for each stage of the stream. Both write `DATACARD.md`. Held-out
+documents never stand among the others.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def _complete(work: Work, recipe: Recipe) -> dict[str, Any]:
     domains = [each | {name: counts[each["name"]][name] for name in ("documents", "heldout", "rows", "bytes")} for each in mixture["domains"]]
     current = work.current()
     steps = {place: current[place].fingerprint for place in sorted(current) if "." not in place}
-    return mixture | {"domains": domains, "sources": _sources(work, recipe), "seed": recipe.seed, "seq_len": described["seq_len"],
+    stages = [{"mixture": each["mixture"], "tokens": each["rows"] * described["seq_len"], "weights": each["weights"]} for each in described["stages"]]
+    return mixture | {"domains": domains, "stages": stages, "sources": _sources(work, recipe), "seed": recipe.seed, "seq_len": described["seq_len"],
                       "end": described["end"], "vocab": described["vocab"], "steps": steps, "cuvee": package_version("cuvee")}
 
 
@@ -98,7 +100,8 @@ def _tokenizer(work: Work, recipe: Recipe, mixture: Mapping[str, Any], out: str)
 def _levanter(work: Work, recipe: Recipe, mixture: Mapping[str, Any], out: str) -> None:
     """`levanter.yaml`, the `data` section of a Levanter configuration, and the documents that it names.
 
-    Keys as in Levanter's docs/guides/Training-Data-Guide.md: configs, train_weights, tokenizer, cache_dir.
+    Levanter counts stages in steps, and a step is as long as its trainer's batch: each stage has a file of its own,
+    `levanter.stage1.yaml` and so on. Keys as in Levanter's docs/guides/Training-Data-Guide.md: configs, train_weights, tokenizer, cache_dir.
     """
     held = _heldout(work, [each["name"] for each in mixture["domains"]])
     domains = finished.table(work, recipe, "quality")
@@ -108,10 +111,12 @@ def _levanter(work: Work, recipe: Recipe, mixture: Mapping[str, Any], out: str) 
             url = os.path.abspath(join(out, kind.removesuffix("_urls"), name, f"{shard.name.replace('/', '.')}.jsonl.gz"))
             write_bytes(url, gzip.compress(b"".join(orjson.dumps(row) + b"\n" for row in rows.to_pylist()), 6, mtime=0))
             files[name][kind].append(url)
-    data = {"configs": {name: {kind: urls for kind, urls in each.items() if urls} for name, each in files.items()},
-            "train_weights": {each["name"]: each["weight"] for each in mixture["domains"]},
-            "tokenizer": os.path.abspath(join(out, "tokenizer")), "cache_dir": os.path.abspath(join(out, "cache"))}
-    write_bytes(join(out, "levanter.yaml"), yaml.safe_dump({"data": data}, sort_keys=False, allow_unicode=True, width=140).encode())
+    configs = {name: {kind: urls for kind, urls in each.items() if urls} for name, each in files.items()}
+    for number, stage in enumerate(mixture["stages"], 1):
+        data = {"configs": configs, "train_weights": stage["weights"], "tokenizer": os.path.abspath(join(out, "tokenizer")),
+                "cache_dir": os.path.abspath(join(out, "cache"))}
+        name = "levanter.yaml" if len(mixture["stages"]) == 1 else f"levanter.stage{number}.yaml"
+        write_bytes(join(out, name), yaml.safe_dump({"data": data}, sort_keys=False, allow_unicode=True, width=140).encode())
 
 
 def _heldout(work: Work, names: Sequence[str]) -> dict[str, set[str]]:
@@ -142,6 +147,7 @@ def _card(mixture: Mapping[str, Any]) -> str:
     licenses: Counter[str] = Counter()
     for each in sources:
         licenses.update(each["licenses"])
+    stages = [[number, each["mixture"], f"{each['tokens']:,}"] for number, each in enumerate(mixture["stages"], 1)]
     return "\n".join([
         "# Data card", "",
         f"Made by Cuvee {mixture['cuvee']}, seed {mixture['seed']}, for a training run of {mixture['budget']:,} tokens. "
@@ -155,6 +161,7 @@ def _card(mixture: Mapping[str, Any]) -> str:
         "## Mixture", "", *_rows(["domain", "documents", "tokens", "weight", "epochs", "natural share"], [
             [each["name"], f"{each['documents']:,}", f"{each['tokens']:,}", f"{each['weight']:.4%}", f"{each['epochs']:.2f}",
              f"{each['natural']:.4%}"] for each in domains]), "",
+        "## Stages", "", *_rows(["stage", "mixture", "tokens"], stages), "",
         "## Fingerprints", "", *_rows(["step", "sha256"], [[place, value] for place, value in mixture["steps"].items()]), ""])
 
 

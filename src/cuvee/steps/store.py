@@ -21,19 +21,20 @@ from cuvee.engine.shuffle import gather, scatter
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, open_arrow, open_npy, read_table
 from cuvee.errors import DataError
-from cuvee.kernels.pack import pack_concat
+from cuvee.kernels.pack import pack_concat, pack_fit
 from cuvee.kernels.text import hash64_many
 from cuvee.record import positions
 from cuvee.steps.tokenize import token_lists
 
-VERSION = 1
+VERSION = 2
+PACK = {"concat": pack_concat, "fit": pack_fit}  # by tokenize.pack
 HELDOUT_MOST = 200      # documents, where a 50th of the domain is fewer than that
 HELDOUT_LEAST = 16      # documents; a domain that cannot give them from a tenth has no held-out task
 
 
 @dataclass(frozen=True)
 class Domain:
-    """One domain of the store. documents counts those that train; tokens = rows x seq_len."""
+    """One domain of the store. documents counts those that train; tokens = rows x seq_len, padding included."""
 
     name: str
     rows_url: str
@@ -131,12 +132,12 @@ def pack_domain(out: Output, files: Sequence[str], number: int, name: str, confi
     held = _held_out(documents["id"].to_pylist(), config.heldout_share)
     training, heldout = documents.filter(pa.array(~held)), documents.filter(pa.array(held))
     lists = training["tokens"].combine_chunks()
-    packed = pack_concat(lists.values.to_numpy(), lists.offsets.to_numpy(), end, config.seq_len)
+    packed = PACK[config.pack](lists.values.to_numpy(), lists.offsets.to_numpy(), end, config.seq_len)
     out.npy(f"{name}.rows.npy", packed.rows)
     kept = heldout.select(["id", "bytes", "tokens"])
     out.arrow(f"{name}.heldout.arrow", kept.combine_chunks().to_batches(), kept.schema)
     return {"read": len(documents), "documents": len(training), "heldout": len(heldout), "rows": len(packed.rows),
-            "bytes": int(np.sum(training["bytes"].to_numpy())), "cut_tokens": packed.dropped}
+            "bytes": int(np.sum(training["bytes"].to_numpy())), "cut_tokens": packed.dropped, "padding_tokens": packed.padding}
 
 
 def _held_out(ids: list[str], share: float) -> np.ndarray:
