@@ -7,9 +7,10 @@ import pytest
 import yaml
 
 import cuvee
+from cuvee.engine.store import read_json
 from cuvee.errors import UsageError
 from cuvee.record import DOCUMENTS
-from cuvee.steps import stream, swarm
+from cuvee.steps import stream, swarm, validate
 from tests.steps.corpus import write
 from tests.steps.swarms import mixed
 
@@ -42,6 +43,12 @@ def test_mixture_and_stream_are_the_newest(loaded, made):
     assert [each["weight"] for each in loaded.mixture()["domains"]] == [0.5, 0.5, 0, 0, 0, 0]
     assert loaded.stream(seed=0)[12_345].shape == (17,)
     assert (loaded.stream()[7] == cuvee.open_stream(made.work.url)[7]).all() and (loaded.stream(1).take(0, 9) != loaded.stream().take(0, 9)).any()
+
+
+def test_validation_is_what_the_step_left(loaded, made):
+    fit, mix = mixed(made.work, made.recipe, made.tokens, dict(zip(made.tokens.names, [0.5, 0.5, 0, 0, 0, 0])))
+    left = validate.run(made.work, made.recipe, made.tokens, fit, mix).file("validate.json")
+    assert loaded.validation() == read_json(left) and len(loaded.validation()["sizes"]) == 3
 
 
 def test_scores_join_by_run(loaded, made):

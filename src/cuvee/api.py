@@ -64,6 +64,10 @@ class Run:
         folder = finished.folder(self._work, "swarm")
         return {name: read_table(folder.file(f"run_{name}.parquet")) for name in ("domains", "scores")}
 
+    def validation(self) -> dict[str, Any]:
+        """validate.json: verdict and why, paired differences at every size, scaling curve, optimism."""
+        return read_json(finished.folder(self._work, "validate").file("validate.json"))
+
     def stream(self, seed: int | None = None) -> Stream:
         """Tokens in training order: `run.stream()[k]`. seed: the recipe's where none is given"""
         return Stream.open(self._work.url, seed)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import replace
-
-import numpy as np
 
 from cuvee.config import Recipe
-from cuvee.engine.local import cores
 from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder, add
 from cuvee.engine.step import Counts
 from cuvee.engine.store import join, read_json
-from cuvee.steps import store
+from cuvee.steps import store, verdict
 from cuvee.steps.inputs import inputs_of
 from cuvee.steps.subsets import check_floors
 
 TOP = 12  # domains of the mixture that are shown
 KEPT_KINDS = ("unique", "not_candidate")  # of the dedup table
-MOST_TOPICS = 40  # where the recipe leaves their number to the data
-EFFICIENCY = 0.5  # of a core's matrix product rate that training reaches
 
 
 def text(work: Work, recipe: Recipe) -> str:
@@ -31,7 +24,7 @@ def text(work: Work, recipe: Recipe) -> str:
     if "mix" in current:
         parts.append(mixture(read_json(current["mix"].file("mixture.json"))))
     if "validate" in current:
-        parts.append(verdict(read_json(current["validate"].file("validate.json"))))
+        parts.append(validation(read_json(current["validate"].file("validate.json"))))
     return "\n\n".join(parts)
 
 
@@ -79,12 +72,15 @@ def mixture(found: dict) -> str:
     return "\n".join([f"{'domain':<16}{'weight':>9}{'natural':>10}{'epochs':>9}", *lines, *more])
 
 
-def verdict(found: dict) -> str:
-    mean, predicted = found["mean"], found["predicted_difference"]
-    foreseen = "" if predicted is None else f"; predicted {predicted:+.4f}"
-    return (f"validation, {found['tokens']:,} tokens, {len(found['seeds'])} paired seeds: proposal - proportional = "
-            f"{mean['difference']:+.4f} bits per byte (95 % interval {mean['low']:+.4f} to {mean['high']:+.4f}"
-            f"{foreseen}): {found['verdict']}")
+def validation(found: dict) -> str:
+    """A row for each size of proposal less proportional, then the verdict and why."""
+    lines = [f"{'size':<34}{'pairs':>6}{'difference':>12}{'95 % interval':>22}{'compute':>10}"]
+    for size in found["sizes"]:
+        gap, gain = size["proposal"], size["gains"].get("proposal")
+        figures = f"{0:>6}" if gap is None else f"{gap['pairs']:>6}{gap['difference']:>+12.4f}{gap['low']:>+12.4f} to {gap['high']:+.4f}"
+        times = "" if gain is None else f"{'no limit':>10}" if gain["factor"] is None else f"{gain['factor']:>8.2f} x"
+        lines.append(f"{verdict.name(size):<34}{figures}{times}")
+    return "\n".join([*lines, f"verdict: {found['verdict']}. {found['explanation']}", *found["remarks"]])
 
 
 def status(work: Work, steps: Sequence[str]) -> str:
@@ -104,15 +100,15 @@ def _order(place: str, steps: Sequence[str]) -> int:
     return list(steps).index(step) if step in steps else len(steps)
 
 
-def plan(work: Work, recipe: Recipe) -> str:
-    """Inputs by source, and what the swarm will cost."""
+def inputs(work: Work, recipe: Recipe) -> str:
+    """Files, bytes and licence of every source."""
     lines = [f"{'source':<20}{'files':>7}{'size':>16}   licence"]
     for source in recipe.sources:
         files = inputs_of(work, source)
         kinds = ", ".join(sorted({file.kind for file in files}))
         size = sum(file.size for file in files)
         lines.append(f"{source.name:<20}{len(files):>7}{size:>16,}   {source.license or 'column ' + str(source.license_column)}; {kinds}")
-    return "\n".join([*lines, "", *cost(recipe), *floors(work, recipe)])
+    return "\n".join(lines)
 
 
 def floors(work: Work, recipe: Recipe) -> list[str]:
@@ -121,36 +117,3 @@ def floors(work: Work, recipe: Recipe) -> list[str]:
     if tokens is None or not recipe.budget.proxy:
         return []
     return [f"{check_floors(tokens.domains, recipe):.1%} of the tokens lie in domains too small for a proxy to repeat as the target will"]
-
-
-def cost(recipe: Recipe) -> list[str]:
-    """Runs, tokens, FLOPs and hours of the swarm and of validation, at the speed that this machine shows now."""
-    from cuvee.proxy.model import ProxyConfig
-
-    if not recipe.budget.proxy:
-        return ["no budget: the run ends with `--until tokenize`"]
-    runs = recipe.swarm.runs or 2 * ((recipe.topics.count or MOST_TOPICS) + recipe.quality.bands + 5)
-    small = ProxyConfig(recipe.tokenizer.train.vocab, recipe.tokenize.seq_len, recipe.swarm.depth, recipe.swarm.batch)
-    large = replace(small, depth=recipe.validation.depth or 2 * recipe.swarm.depth)
-    checks = 2 * recipe.validation.seeds
-    count_of_cores, speed = cores(), core_speed()
-    lines = [f"{'':<12}{'runs':>6}{'tokens each':>14}{'parameters':>14}{'FLOPs':>10}{'hours':>8}"]
-    for name, count, tokens, config in (("swarm", runs, recipe.budget.proxy, small),
-                                        ("validate", checks, round(recipe.budget.proxy * recipe.validation.budget_factor), large)):
-        flops = count * tokens * config.flops_per_token
-        hours = flops / (speed * EFFICIENCY * count_of_cores) / 3600
-        lines.append(f"{name:<12}{count:>6}{tokens:>14,}{config.parameters:>14,}{flops:>10.1e}{hours:>8.2f}")
-    return [*lines, f"hours: on {count_of_cores} cores at {speed / 1e9:.0f} GFLOP/s each, as measured just now, of which training reaches {EFFICIENCY:.0%}"]
-
-
-def core_speed(size: int = 512, rounds: int = 8) -> float:
-    """FLOP/s of a float32 matrix product on one core."""
-    from threadpoolctl import threadpool_limits
-
-    square = np.ones((size, size), np.float32)
-    with threadpool_limits(1):
-        square @ square
-        start = time.perf_counter()
-        for _ in range(rounds):
-            square @ square
-    return 2 * size**3 * rounds / (time.perf_counter() - start)

@@ -28,8 +28,15 @@ def domains() -> dict:
 
 def runs() -> dict:
     return {"runs": [{"run": f"r{n:03d}", "kind": kind, "mixture": n, "seed": n, "tokens": 1_000_000, "losses": [3.0, 2.0]} for n, kind in enumerate(KINDS)],
-            "tasks": [{"name": "quiz", "kind": "eval", "items": 2, "bytes": 90}], "proxy": {"depth": 4, "parameters": 1_234_567},
+            "tasks": [{"name": "quiz", "kind": "eval", "items": 2, "records": 7, "bytes": 90},
+                      {"name": "outside", "kind": "eval", "items": None, "records": None, "bytes": None}], "proxy": {"depth": 4, "parameters": 1_234_567},
             "failed": [{"run": "r099", "reason": "loss is NaN at step 12"}]}
+
+
+def rounds() -> dict:
+    facts = {"best": -0.5, "goal": -0.75, "noise": 0.25, "radius": 0.6, "notes": []}
+    return {"procedure": "ours", "rounds": [{"round": 1, "runs": 10, "why": ""}, {"round": 2, "runs": 6, "why": "", "expected_improvement": 0.375, **facts},
+                                            {"round": 3, "runs": 0, "why": "too little is expected", "expected_improvement": 0.0625, **facts}]}
 
 
 def drawn() -> pa.Table:
@@ -41,11 +48,12 @@ def drawn() -> pa.Table:
 def fit() -> dict:
     measured = [2.0 + 0.013 * ((7 * n) % 16) for n in range(len(KINDS))]
     predicted = [value + 0.01 * ((n % 3) - 1) for n, value in enumerate(measured)]
-    return {"model": "saturating", "notes": ["3 scores are missing"], "mean": {"spearman": 0.9321, "low": 0.871, "high": 0.962},
-            "tasks": [{"name": "quiz", "kind": "eval", "weight": 1.0, "snr": 5.25, "noise_sd": 0.004, "swarm_sd": 0.021, "spearman": 0.9, "low": 0.8,
-                       "high": 0.95, "regret": 0.001},
-                      {"name": "heldout/t00.q1", "kind": "heldout", "weight": 0.0, "snr": 1.5, "noise_sd": 0.01, "swarm_sd": 0.015, "spearman": 0.4, "low": 0.1,
-                       "high": 0.6, "regret": None}],
+    return {"model": "saturating", "notes": ["3 scores are missing"], "mean": {"spearman": 0.9321, "low": 0.871, "high": 0.962, "noise_sd": 0.125, "freedom": 6,
+                                                                                    "resolves": 0.4326},
+            "tasks": [{"name": "quiz", "kind": "eval", "role": "target", "weight": 1.0, "why": None, "snr": 5.25, "noise_sd": 0.004, "freedom": 6,
+                       "resolves": 0.0138, "predictability": 0.875, "swarm_sd": 0.021, "spearman": 0.9, "low": 0.8, "high": 0.95, "regret": 0.001},
+                      {"name": "heldout/t00.q1", "kind": "heldout", "role": "target", "weight": 0.0, "why": "low_signal", "snr": 1.5, "noise_sd": 0.01,
+                       "freedom": 6, "resolves": 0.0346, "predictability": None, "swarm_sd": 0.015, "spearman": 0.4, "low": 0.1, "high": 0.6, "regret": None}],
             "runs": [{"run": f"r{n:03d}", "kind": kind, "measured": {}, "predicted": {}, "measured_mean": measured[n], "predicted_mean": predicted[n]}
                      for n, kind in enumerate(KINDS)]}
 
@@ -61,10 +69,19 @@ def mixture() -> dict:
 
 
 def validation() -> dict:
-    return {"proxy": {}, "tokens": 3_000_000, "seeds": [0, 1, 2], "scores": [], "predicted_difference": -0.11, "verdict": "ship",
-            "explanation": "The proposal is better by more than two standard errors.", "mean": {"difference": -0.0912, "se": 0.02, "low": -0.13, "high": -0.05},
-            "tasks": [{"name": "quiz", "proportional": 2.05, "proposal": 1.9588, "difference": -0.0912, "se": 0.02},
-                      {"name": "heldout/t00.q1", "proportional": 1.5, "proposal": 1.51, "difference": 0.01, "se": 0.015}]}
+    gaps = [{"pairs": 5, "difference": -0.05, "se": 0.01, "low": -0.08, "high": -0.02}, {"pairs": 3, "difference": -0.0912, "se": 0.02, "low": -0.13, "high": -0.05}]
+    sizes = [{"depth": 2 + 2 * at, "parameters": 1_234_567, "tokens": 1_000_000 + 2_000_000 * at, "flops": 10.0 ** (12 + at), "larger": at > 0, "seeds": [0, 1, 2],
+              "failed": [{"mixture": "unimax", "seed": 2, "reason": "loss is NaN <b>"}] * at, "means": {"proportional": 2.05 - at / 10, "proposal": 1.95 - at / 10},
+              "proposal": gap, "unimax": None, "over_unimax": None, "gains": {"proposal": {"factor": 1.5, "low": 1.25, "high": None, "beyond": at > 0}},
+              "tasks": [{"name": "quiz", "protected": None, "regressed": False, "means": {}, "proposal": gap, "unimax": None},
+                        {"name": "heldout/t00.q1", "protected": 0.005, "regressed": at > 0, "means": {}, "unimax": None,
+                         "proposal": {"pairs": 3, "difference": 0.01, "se": 0.015, "low": -0.02, "high": 0.04}}]} for at, gap in enumerate(gaps)]
+    curve = {"form": "A C^-alpha", "floor": 0.0, "scale": 2.0, "exponent": 0.1, "unit": 3e12, "misfit": 0.5, "said": "Proportional's loss follows A C^-alpha.",
+             "points": [{"flops": size["flops"], "loss": size["means"]["proportional"], "se": 0.01, "fitted": 2.0} for size in sizes]}
+    return {"version": 2, "verdict": "hold", "explanation": "Protected task heldout/t00.q1 rises.", "remarks": ["One remark.", curve["said"]], "sizes": sizes,
+            "curve": curve, "scores": [], "tasks": [{"name": "quiz", "weight": 1.0, "protected": None, "predicted": -0.1111},
+                                                    {"name": "heldout/t00.q1", "weight": 0.0, "protected": 0.005, "predicted": None}],
+            "optimism": {"predicted": -0.1111, "predicted_se": 0.01, "measured": -0.05, "measured_se": 0.01, "optimism": 0.0611, "se": 0.014, "fires": True}}
 
 
 def mix(work: Work) -> None:
@@ -73,4 +90,4 @@ def mix(work: Work) -> None:
                               ("mix", "mixture.json", mixture()), ("validate", "validate.json", validation())):
         work.do(Step(step, 1), [task("all", {}, jsons={name: value})])
     work.do(Step("tokens", 1), [task(name, {"rows": 700 + at, "heldout": 16, "documents": 34, "bytes": 1}) for at, (name, _, _) in enumerate(DOMAINS)])
-    work.do(Step("swarm", 1), [task("all", {}, {"run_domains.parquet": drawn()}, {"runs.json": runs()})])
+    work.do(Step("swarm", 1), [task("all", {}, {"run_domains.parquet": drawn()}, {"runs.json": runs(), "rounds.json": rounds()})])

@@ -58,10 +58,25 @@ def test_other_tables_have_the_numbers_of_their_files(read):
     assert read.tables["domains"][0][1] == ["t00.q1", "sea, ship, sail", "50", "2.5 MB", "16.7 %", "-0.25", "0.75", "700", "16"]
     assert read.tables["mixture"][0][6] == ["t02.q2", "数学, 証明, 定理", "37.5 %", "16.7 %", "× 2.25", "", "3", "1,000,000", "30.0 % to 45.0 %"]
     assert read.tables["mixture"][1][1] == ["quiz", "1.988", "0.01", "2.099", "2.054", "2.076"]
-    assert read.tables["validation"][0][1] == ["quiz", "2.05", "1.959", "-0.0912", "0.02"] and "Verdict: ship" in read.text
-    assert read.tables["fit"][0][1][2:] == ["1", "5.25", "0.004", "0.021", "0.9 (0.8 to 0.95)", "0.001"]
+    assert read.tables["fit"][0][1] == ["quiz", "target", "1", "", "0.021", "0.004 (6)", "5.25", "0.0138", "0.875", "0.9 (0.8 to 0.95)", "0.001"]
+    assert read.tables["fit"][0][2][2:4] == ["0", "low signal to noise"] and "two runs differ by more than chance from 0.4326 on" in read.text
+    assert read.tables["swarm"][3][1:] == [["quiz", "eval", "2", "7", "90"], ["outside", "eval", "–", "–", "–"]]
     assert "Spearman of the weighted mean score: 0.9321 (0.871 to 0.962)" in read.text and "3 scores are missing" in read.text
+    assert read.tables["rounds"][0][2:] == [["2", "6", "-0.5", "-0.75", "0.375", "0.25", "0.6"], ["3", "0", "-0.5", "-0.75", "0.0625", "0.25", "0.6"]]
+    assert "Procedure ours: 16 runs. No round 3: too little is expected." in read.text
     assert read.tables["swarm"][2][1] == ["r000", "proportional", "1,000,000", "5", "2.5", "1", "2", "1.99"]
+
+
+def test_the_check_at_larger_sizes_has_a_row_a_size_and_a_row_a_task(read):
+    sizes, failed, tasks = read.tables["validation"]
+    assert sizes[2] == ["depth 4, 3,000,000 tokens", "1,234,567", "1.00e+13", "3", "1.95", "–", "1.85", "-0.0912 (-0.1300 to -0.0500)", "–",
+                        "× 1.50 (1.25 to no limit), extrapolated"]
+    assert sizes[1][0] == "depth 2, 1,000,000 tokens (proxy)" and failed[1] == ["depth 4, 3,000,000 tokens", "UniMax", "2", "loss is NaN <b>"]
+    assert tasks[1] == ["quiz", "1", "–", "-0.1111", "-0.0500 ± 0.01", "-0.0912 ± 0.02"]
+    assert tasks[2] == ["heldout/t00.q1", "0", "+0.005", "–", "+0.0100 ± 0.015", "+0.0100 ± 0.015 rises too much"]
+    assert "Verdict: hold. Protected task heldout/t00.q1 rises." in read.text and "One remark." in read.text
+    titles = [attributes for name, attributes in read.tags if name == "svg" and attributes.get("role") == "img"]
+    assert "Scores by compute; the line is A C^-alpha through proportional" in read.text and len(titles) >= 3
 
 
 def test_examples_stand_side_by_side(read):

@@ -30,6 +30,13 @@ def test_a_point_on_the_diagonal_is_drawn_on_it():
     assert len(places) == 3 and len({round(x + y, 1) for x, y in places}) == 1 and places == sorted(places)
 
 
-@pytest.mark.parametrize("draw", [svg.scatter([(2.0, 2.0, "one")], "x", "y", "t"), svg.whiskers([("one", 0.0, 0.0, 0.0)], "t"), svg.bars([("none", 0, "0")], "t")])
+def test_a_point_on_the_line_is_drawn_on_it():
+    drawn = svg.plot([(1.0, 30.0, 2.0, "a"), (3.0, 10.0, 2.0, "b")], [(1.0, 30.0), (3.0, 10.0)], "x", "y", "t")
+    places = re.findall(r'cx="([\d.]+)" cy="([\d.]+)" r="4"', drawn)
+    ends = re.search(r'x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)" y2="([\d.]+)" stroke="#888888"', drawn).groups()
+    assert ends == (*places[0], *places[1]) and float(places[0][1]) < float(places[1][1])
+
+
+@pytest.mark.parametrize("draw", [svg.scatter([(2.0, 2.0, "one")], "x", "y", "t"), svg.plot([(2.0, 2.0, 0.0, "one")], [], "x", "y", "t"), svg.whiskers([("one", 0.0, 0.0, 0.0)], "t"), svg.bars([("none", 0, "0")], "t")])
 def test_a_constant_can_be_drawn(draw):
     assert draw.startswith("<svg") and "nan" not in draw and "inf" not in draw

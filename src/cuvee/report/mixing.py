@@ -1,4 +1,4 @@
-"""Sections on the mixture: the swarm, how well its scores are predicted, the weights, and the check at a larger size."""
+"""Sections on the mixture: the swarm, how well its scores are predicted, the weights."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from cuvee.report.markup import NONE, Html, missing, note, percent, section, sho
 
 Json = Mapping[str, Any]
 
+WHY = {"too_few_runs": "too few runs with a score", "no_spread": "one score in all runs", "low_signal": "low signal to noise",
+       "unpredictable": "half of the tokens ranks otherwise", "protected": "protected, never optimised", "report": "only reported",
+       "not_asked_for": "not asked for"}
+
 
 def swarm(found: Json | None, drawn: Sequence[Json], fit: Json | None) -> Html:
     """found: runs.json; drawn: rows of run_domains; fit: fit.json"""
@@ -21,8 +25,15 @@ def swarm(found: Json | None, drawn: Sequence[Json], fit: Json | None) -> Html:
     kinds = Counter(run["kind"] for run in runs)
     proxy = ", ".join(f"{name} {show(value)}" for name, value in sorted(found["proxy"].items()))
     parts = [note(f"{len(runs):,} runs of {sum(run['tokens'] for run in runs):,} tokens together; proxy: {proxy}."),
-             table(["kind of run", "runs"], sorted(kinds.items())), *_failed(found["failed"]), tag("h3", "Runs"), _runs(runs, drawn, fit)]
+             table(["kind of run", "runs"], sorted(kinds.items())), *_failed(found["failed"]), tag("h3", "Runs"), _runs(runs, drawn, fit),
+             tag("h3", "What the runs are scored on"), _asked(found["tasks"])]
     return section("swarm", "Swarm", *parts)
+
+
+def _asked(tasks: Sequence[Json]) -> Html:
+    """A row a task; records: of which the items were chosen. An imported task has no items here."""
+    return table(["task", "kind", "items", "of records", "bytes"], [[each[name] for name in ("name", "kind", "items", "records", "bytes")] for each in tasks],
+                 numbers=range(2, 5))
 
 
 def _failed(failed: Sequence[Json]) -> list[Html]:
@@ -55,17 +66,27 @@ def fit(found: Json | None) -> Html:
     said = f"Out-of-fold Spearman of the weighted mean score: {_interval(mean['spearman'], mean['low'], mean['high'])}, model {found['model']}."
     drawn = [svg.scatter(points, "measured, in SDs of the swarm", "predicted out of fold", "Predicted against measured score of every run")] if points else []
     silent = sum(task["weight"] == 0 for task in found["tasks"])
+    chance = [] if mean["resolves"] is None else [note(
+        f"Noise of the weighted mean: {show(mean['noise_sd'])} SDs of the swarm ({mean['freedom']} degrees of freedom), so two runs differ by more "
+        f"than chance from {show(mean['resolves'])} on.")]
     return section("fit", "Predicted and measured", note(tag("strong", said)), *(note(each, kind="bad") for each in found["notes"]), *drawn,
                    tag("h3", "Tasks"),
-                   note(f"Signal to noise is the spread of scores over the swarm by the spread of repeats. {silent:,} of {len(found['tasks']):,} "
-                        "tasks have weight 0."), _tasks(found["tasks"]))
+                   *chance, note(f"{silent:,} of {len(found['tasks']):,} tasks have weight 0; the table says why. Noise is the SD of repeats, with its "
+                                 "degrees of freedom; signal to noise the SD over the swarm by it. Two runs that differ by less than what shows "
+                                 "are alike (95 %). Half to full is the rank correlation over mixtures of scores at half of the tokens with those "
+                                 "at the end."), _tasks(found["tasks"]))
 
 
 def _tasks(tasks: Sequence[Json]) -> Html:
-    rows = [[each["name"], each["kind"], each["weight"], each["snr"], each["noise_sd"], each["swarm_sd"],
-             _interval(each["spearman"], each["low"], each["high"]), each["regret"]] for each in tasks]
-    heads = ["task", "kind", "weight", "signal to noise", "SD of repeats", "SD of swarm", "Spearman", "regret at 1"]
-    return table(heads, rows, numbers=range(2, 8))
+    """A task that counts has no reason why not; figures in bits per byte."""
+    rows = [[each["name"], each["role"], each["weight"], WHY.get(each["why"], each["why"] or ""), each["swarm_sd"], _noise(each), each["snr"],
+             each["resolves"], each["predictability"], _interval(each["spearman"], each["low"], each["high"]), each["regret"]] for each in tasks]
+    heads = ["task", "role", "weight", "why 0", "SD of swarm", "noise", "signal to noise", "shows from", "half to full", "Spearman", "regret at 1"]
+    return table(heads, rows, numbers=[2, *range(4, 11)])
+
+
+def _noise(each: Json) -> str:
+    return NONE if each["noise_sd"] is None else f"{show(each['noise_sd'])} ({each['freedom']})"
 
 
 def mixture(found: Json | None, names: Mapping[int, str]) -> Html:
@@ -98,23 +119,6 @@ def _predicted(tasks: Sequence[Json], baselines: Mapping[str, Json]) -> Html:
     names = sorted(baselines)
     rows = [[each["name"], each["predicted"], each["sd"], *(baselines[name]["predicted"].get(each["name"]) for name in names)] for each in tasks]
     return table(["task", "proposal", "SD", *names], rows, numbers=range(1, 3 + len(names)))
-
-
-def validation(found: Json | None) -> Html:
-    """found: validate.json. A difference is proposal less proportional in bits per byte: negative is better."""
-    if found is None:
-        return section("validation", "Check at a larger size", missing("validate"))
-    mean = found["mean"]
-    kind = {"ship": "good", "hold": "bad"}.get(found["verdict"], "note")
-    said = (f"Mean difference {_interval(mean['difference'], mean['low'], mean['high'])} bits per byte, SE {show(mean['se'])}; "
-            f"predicted {show(found['predicted_difference'])}. {found['tokens']:,} tokens a run, {len(found['seeds'])} paired seeds.")
-    rows = [[each["name"], each["proportional"], each["proposal"], each["difference"], each["se"]] for each in found["tasks"]]
-    intervals = [(each["name"], each["difference"], each["difference"] - 2 * each["se"], each["difference"] + 2 * each["se"])
-                 for each in found["tasks"] if _finite(each["difference"], each["se"])]
-    drawn = [svg.whiskers(intervals, "Proposal less proportional, two standard errors on both sides")] if intervals else []
-    return section("validation", "Check at a larger size", note(tag("strong", f"Verdict: {found['verdict']}. "), found["explanation"], kind=kind),
-                   note(said, " Negative is better for the proposal; lines reach two standard errors."), *drawn,
-                   table(["task", "proportional", "proposal", "difference", "SE"], rows, numbers=range(1, 5)))
 
 
 def _finite(*values: float | None) -> bool:

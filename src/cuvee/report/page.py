@@ -11,7 +11,7 @@ from cuvee.config import Recipe
 from cuvee.engine.run import Work
 from cuvee.engine.store import join as join_url
 from cuvee.engine.store import write_bytes
-from cuvee.report import corpus, domains, header, mixing
+from cuvee.report import corpus, domains, header, mixing, rounds, validation
 from cuvee.report.facts import Facts
 from cuvee.report.gather import gather
 from cuvee.report.markup import Html, is_missing, join, tag
@@ -32,9 +32,10 @@ def page(facts: Facts) -> Html:
     sections = [
         corpus.funnel(facts.flows),
         mixing.mixture(facts.mixture, names),
-        mixing.validation(facts.validation),
+        validation.validation(facts.validation),
         mixing.fit(facts.fit),
         mixing.swarm(facts.swarm, facts.drawn, facts.fit),
+        rounds.rounds(facts.rounds),
         corpus.quarantine(facts.flows),
         corpus.licenses(facts.licenses, facts.duplicates is not None),
         corpus.drops(facts.drops, facts.shards),

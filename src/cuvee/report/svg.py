@@ -11,6 +11,8 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 GREY = "#888888"
 Point = tuple[float, float, str]  # x, y, group
 Interval = tuple[str, float, float, float]  # label, middle, low, high
+Line = tuple[str, Sequence[tuple[float, float]]]  # label, (x, y) from left to right
+Measured = tuple[float, float, float, str]  # x, y, error of y on both sides, group
 
 
 def drawing(width: int, height: int, title: str | None, *children: Html) -> Html:
@@ -79,6 +81,74 @@ def whiskers(rows: Sequence[Interval], title: str) -> Html:
     for value in ticks(low, high):
         drawn += [_line(place(value), foot, place(value), foot + 4), _text(place(value), foot + 18, f"{value:.6g}", "middle")]
     return drawing(680, foot + 26, title, *drawn)
+
+
+def plot(points: Sequence[Measured], line: Sequence[tuple[float, float]], across: str, up: str, title: str) -> Html:
+    """Points with their errors and one line over two scales; groups have colours, and a legend."""
+    wide, tall = (_range([*(point[at] + sign * point[2] * at for point in points for sign in (-1, 1)), *(each[at] for each in line)]) for at in (0, 1))
+    left, bottom, width, height = 70, 300, 420, 280
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return left + width * (x - wide[0]) / (wide[1] - wide[0]), bottom - height * (y - tall[0]) / (tall[1] - tall[0])
+
+    groups = list(dict.fromkeys(point[3] for point in points))
+    drawn = [_rect(left, bottom - height, width, height, "none", GREY)]
+    drawn += [_line(*place(*a), *place(*b), GREY) for a, b in zip(line, line[1:])]
+    for value in ticks(*wide):
+        x = place(value, tall[0])[0]
+        drawn += [_line(x, bottom, x, bottom + 5), _text(x, bottom + 18, f"{value:.6g}", "middle")]
+    for value in ticks(*tall):
+        y = place(wide[0], value)[1]
+        drawn += [_line(left - 5, y, left, y), _text(left - 8, y + 4, f"{value:.6g}", "end")]
+    drawn += [_text(left + width / 2, bottom + 38, across, "middle"),
+              tag("text", up, x=14, y=bottom - height / 2, text_anchor="middle", transform=f"rotate(-90 14 {bottom - height / 2:g})")]
+    for x, y, error, group in points:
+        colour, (at, middle) = COLOURS[groups.index(group) % len(COLOURS)], place(x, y)
+        drawn += [_line(at, place(x, y - error)[1], at, place(x, y + error)[1], colour),
+                  tag("circle", tag("title", f"{group}: {x:.5g}, {y:.5g}"), cx=f"{at:.1f}", cy=f"{middle:.1f}", r=4, fill=colour, fill_opacity=0.75)]
+    for number, group in enumerate(groups):
+        drawn += [tag("circle", cx=left + width + 24, cy=30 + 20 * number, r=5, fill=COLOURS[number % len(COLOURS)]),
+                  _text(left + width + 36, 34 + 20 * number, group)]
+    return drawing(680, 350, title, *drawn)
+
+
+def lines(series: Sequence[Line], marks: Sequence[Line], across: str, up: str, title: str, log: bool = False) -> Html:
+    """Lines, and single points of the same labels' colours; `log`: x on a scale of powers of ten, x > 0."""
+    left, bottom, width, height = 70, 300, 460, 280
+    every = [point for _, points in (*series, *marks) for point in points]
+    ends = _range([math.log10(x) if log else x for x, _ in every]), _range([y for _, y in every])
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        along = math.log10(x) if log else x
+        return left + width * (along - ends[0][0]) / (ends[0][1] - ends[0][0]), bottom - height * (y - ends[1][0]) / (ends[1][1] - ends[1][0])
+
+    labels = list(dict.fromkeys(label for label, _ in (*series, *marks)))
+    colours = {label: COLOURS[number % len(COLOURS)] for number, label in enumerate(labels)}
+    drawn = [_rect(left, bottom - height, width, height, "none", GREY)]
+    for value in _powers(*ends[0]) if log else ticks(*ends[0]):
+        x = place(value, ends[1][0])[0]
+        drawn += [_line(x, bottom, x, bottom + 5), _text(x, bottom + 18, f"{value:.6g}", "middle")]
+    for value in ticks(*ends[1]):
+        y = place(every[0][0], value)[1]
+        drawn += [_line(left - 5, y, left, y), _text(left - 8, y + 4, f"{value:.6g}", "end")]
+    drawn += [_text(left + width / 2, bottom + 38, across, "middle"),
+              tag("text", up, x=14, y=bottom - height / 2, text_anchor="middle", transform=f"rotate(-90 14 {bottom - height / 2:g})")]
+    for label, points in series:
+        corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
+        drawn.append(tag("polyline", points=corners, fill="none", stroke=colours[label], stroke_width=2))
+    for label, points in marks:
+        drawn += [tag("circle", tag("title", f"{label}: {x:.5g}, {y:.5g}"), cx=f"{place(x, y)[0]:.1f}", cy=f"{place(x, y)[1]:.1f}", r=4, fill=colours[label])
+                  for x, y in points]
+    for number, label in enumerate(labels):
+        drawn += [tag("circle", cx=left + width + 24, cy=30 + 20 * number, r=5, fill=colours[label]), _text(left + width + 36, 34 + 20 * number, label)]
+    return drawing(740, 350, title, *drawn)
+
+
+def _powers(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times powers of ten between 10 ** low and 10 ** high; only the powers where these are many."""
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    steps = (1, 2, 5) if high - low < 2 else (1,)
+    return [step * 10.0 ** power for power in powers for step in steps if low <= math.log10(step * 10.0 ** power) <= high]
 
 
 def ticks(low: float, high: float) -> list[float]:

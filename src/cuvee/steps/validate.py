@@ -1,15 +1,17 @@
-"""Validate: is the proposal better than proportional at a larger size too, by more than chance?
+"""Validate: is the proposal better than proportional and UniMax at larger sizes too, by more than chance?
 
-Both are trained on the same seeds, so that what a seed does to both falls out of their difference.
+All mixtures are trained on the same seeds, so that what a seed does falls out of their differences. At the proxy's own
+size only the proposal is new: proportional is there already, from the swarm.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from cuvee.config import Recipe
 from cuvee.engine.run import Work
@@ -17,61 +19,111 @@ from cuvee.engine.shard import Folder
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, read_json
 from cuvee.errors import DataError
-from cuvee.kernels.simplex import project_kl, proportional, quantize
-from cuvee.steps import tasks, training
+from cuvee.kernels import scaling
+from cuvee.kernels.simplex import project_kl, proportional, quantize, uniform
+from cuvee.steps import tasks, training, verdict
+from cuvee.steps.rounds import deployment_caps
 from cuvee.steps.store import TokenStore
-from cuvee.steps.swarm import deployment_caps, described
 from cuvee.steps.training import Regime, Run
 
-VERSION = 1
-CONFIDENCE = 0.95  # of the interval that the verdict rests on; both sides
+VERSION = 2
+FORMAT = 2     # of validate.json
+REPEATS = 5    # pairs at the proxy's size at least: as often as the swarm repeats proportional
+DRAWS = 400    # curves that might have been; they give the interval of a gain
+MIXTURES = ("proportional", "unimax", "proposal")
 
-Runs = Mapping[str, Sequence[Run]]  # mixture -> one run per seed
+
+@dataclass(frozen=True)
+class Trained:
+    """The runs of one size. runs: mixture -> one run a seed; files: key of a run -> URL of its scores."""
+
+    regime: Regime
+    larger: bool  # than the proxy
+    seeds: tuple[int, ...]
+    runs: Mapping[str, Sequence[Run]]
+    files: Mapping[str, str]
+
+    @property
+    def flops(self) -> float:
+        """Of one training."""
+        return float(self.regime.tokens) * self.regime.config.flops_per_token
 
 
 def run(work: Work, recipe: Recipe, tokens: TokenStore, fit: Folder, mix: Folder) -> Folder:
-    """Proportional and the proposal at a larger size. fit says what each task weighs, mix what is proposed."""
-    config = recipe.validation
-    regime = training.regime(recipe, tokens, config.depth or 2 * recipe.swarm.depth, round(config.budget_factor * recipe.budget.proxy))
-    mixture = read_json(mix.file("mixture.json"))
-    runs = plan(recipe, tokens, regime, mixture)
+    """Train what is not trained yet, compare. fit says what each task weighs, mix what is proposed."""
+    weights = mixtures(recipe, tokens, read_json(mix.file("mixture.json")))
     scored = tasks.run(work, recipe, tokens)
-    trained = training.train_all(work, "validate.runs", recipe, tokens, regime, scored, [run for each in runs.values() for run in each])
-    keys = {name: [run.key for run in each] for name, each in runs.items()}
-    step = Step("validate", VERSION, {"runs": keys}, (trained.fingerprint, fit.fingerprint, mix.fingerprint), ("scipy",))
-    args = {"runs": runs, "files": {run.key: trained.file(f"{run.key}.json") for each in runs.values() for run in each},
-            "regime": regime, "mixture": mix.file("mixture.json"), "fit": fit.file("fit.json")}
-    return work.do(step, [Task("compare", compare, args)])
+    trained, sizes = zip(*[train(work, recipe, tokens, scored, weights, *size) for size in places(recipe)])
+    sizes = sorted(sizes, key=lambda size: (size.larger, size.flops))
+    _say_what_repeats_more(work, recipe, sizes)
+    keys = [{name: [run.key for run in each] for name, each in size.runs.items()} for size in sizes]
+    protected = recipe.protected
+    step = Step("validate", VERSION, {"runs": keys, "protected": protected, "seed": recipe.seed},
+                (*(folder.fingerprint for folder in trained), fit.fingerprint, mix.fingerprint), ("numpy", "scipy"))
+    args = {"sizes": sizes, "mixture": mix.file("mixture.json"), "fit": fit.file("fit.json"), "protected": protected, "seed": recipe.seed}
+    folder = work.do(step, [Task("compare", compare, args)])
+    if not any(size["larger"] and size["proposal"] for size in read_json(folder.file("validate.json"))["sizes"]):
+        work.progress.say("WARNING: validate: no larger size has two pairs of finished runs, so there is nothing to ship on. See report.html.")
+    return folder
 
 
-def plan(recipe: Recipe, tokens: TokenStore, regime: Regime, mixture: Mapping[str, Any]) -> dict[str, list[Run]]:
-    """A run for each mixture and seed."""
+def places(recipe: Recipe) -> list[tuple[str, int, int, bool]]:
+    """Step, depth, tokens of every size, and whether it is larger; the proxy's shares the runs of the swarm."""
+    proxy = ("swarm.runs", recipe.swarm.depth, recipe.budget.proxy, False)
+    return [proxy, *((f"validate.d{size.depth}x{size.budget_factor:g}", size.depth, round(size.budget_factor * recipe.budget.proxy), True)
+                     for size in recipe.larger_sizes)]
+
+
+def mixtures(recipe: Recipe, tokens: TokenStore, mixture: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Weights of each mixture, (domains,), those of the baselines under the caps of the real run, as the swarm has them."""
+    used, caps = tokens.tokens > 0, deployment_caps(recipe, tokens)
+    natural, spread = np.zeros(len(used)), np.zeros(len(used))
+    natural[used] = project_kl(proportional(tokens.tokens)[used], caps[used])
+    spread[used] = project_kl(uniform(int(used.sum())), caps[used])
     proposal = training.matched({each["name"]: each["weight"] for each in mixture["domains"]}, tokens, "mixture.json")
-    weights = {"proportional": project_kl(proportional(tokens.tokens), deployment_caps(recipe, tokens)), "proposal": proposal}
-    seeds = [training.seed(recipe, repeat) for repeat in range(recipe.validation.seeds)]
-    return {name: [Run(tuple(quantize(each, regime.rows).tolist()), seed) for seed in seeds] for name, each in weights.items()}
+    return dict(zip(MIXTURES, (natural, spread, proposal)))
 
 
-def compare(out: Output, runs: Runs, files: Mapping[str, str], regime: Regime, mixture: str, fit: str) -> Counts:
-    found = {key: read_json(url) for key, url in files.items()}
-    failed = [f"{key}: {each['failure']}" for key, each in found.items() if each["failure"]]
-    if failed:
-        raise DataError(f"{len(failed)} of {len(found)} runs at the larger size failed, so there are no pairs to compare. "
-                        f"{failed[0]} Try validate.depth = the proxy's.")
-    names = list(next(iter(found.values()))["scores"])
-    scores = {name: np.array([[found[run.key]["scores"][task] for task in names] for run in each]) for name, each in runs.items()}
-    weights = _weights(read_json(fit)["tasks"], names)
-    predicted = {each["name"]: each["predicted"] - each["proportional"] for each in read_json(mixture)["tasks"]}
-    mean, per_task = differences(scores["proportional"], scores["proposal"], weights)
-    expected = _expected(predicted, dict(zip(names, weights)))
+def train(work: Work, recipe: Recipe, tokens: TokenStore, scored: Folder, weights: Mapping[str, np.ndarray], place: str, depth: int, budget: int,
+          larger: bool) -> tuple[Folder, Trained]:
+    """A run for each mixture and seed of one size."""
+    regime = training.regime(recipe, tokens, depth, budget)
+    count = recipe.validation.seeds if larger else max(REPEATS, recipe.validation.seeds)
+    seeds = tuple(training.seed(recipe, repeat) for repeat in range(count))
+    runs = {name: [Run(tuple(quantize(each, regime.rows).tolist()), seed) for seed in seeds] for name, each in weights.items()
+            if larger or name != "unimax"}
+    folder = training.train_all(work, place, recipe, tokens, regime, scored, [run for each in runs.values() for run in each])
+    files = {run.key: folder.file(f"{run.key}.json") for each in runs.values() for run in each}
+    return folder, Trained(regime, larger, seeds, runs, files)
+
+
+def _say_what_repeats_more(work: Work, recipe: Recipe, sizes: Sequence[Trained]) -> None:
+    for size in sizes:
+        if size.regime.tokens > recipe.budget.target:
+            work.progress.say(f"WARNING: validate: depth {size.regime.config.depth} sees {size.regime.tokens:,} tokens, over budget.target = "
+                              f"{recipe.budget.target:,}, so it repeats domains more than the real run will. Lower its budget_factor.")
+
+
+def compare(out: Output, sizes: Sequence[Trained], mixture: str, fit: str, protected: Mapping[str, float], seed: int) -> Counts:
+    found = [{key: read_json(url) for key, url in size.files.items()} for size in sizes]
+    names = next((list(each["scores"]) for runs in found for each in runs.values() if not each["failure"]), None)
+    if names is None:
+        raise DataError(f"all {sum(map(len, found))} runs of validation failed; the first: {next(iter(found[0].values()))['failure']} "
+                        "See the proxy's depth and batch in the recipe's swarm and validate.sizes.")
+    fitted, shares = read_json(fit), _weights(read_json(fit)["tasks"], names)
+    scores = [_scores(size, runs, names) for size, runs in zip(sizes, found)]
+    described = [describe(*each, names, shares, protected) for each in zip(sizes, found, scores)]
+    curve = scale(described, [_finished(each["proportional"] @ shares) for each in scores], seed)
+    foreseen = verdict.optimism(verdict.prediction(read_json(mixture), fitted, dict(zip(names, shares.tolist()))), described[0]["proposal"])
+    word, reasons = verdict.judge(described, foreseen)
     out.json("validate.json", {
-        "proxy": described(regime), "tokens": regime.tokens, "seeds": [run.seed for run in runs["proposal"]],
-        "scores": [{"mixture": name, "seed": run.seed, "task": task, "score": score} for name, each in runs.items()
-                   for run, row in zip(each, scores[name].tolist()) for task, score in zip(names, row)],
-        "tasks": [{"name": task, "weight": weight, **values} for task, weight, values in zip(names, weights.tolist(), per_task)],
-        "mean": mean, "predicted_difference": expected, "verdict": verdict(mean),
-        "explanation": explain(mean, expected, names, per_task, regime.tokens, len(runs["proposal"]))})
-    return {"runs": len(found), "tokens": len(found) * regime.tokens}
+        "version": FORMAT, "verdict": word, "explanation": " ".join(reasons), "remarks": [*verdict.remarks(described, foreseen), curve["said"]],
+        "sizes": described, "curve": curve, "optimism": foreseen,
+        "tasks": [{"name": name, "weight": weight, "protected": protected.get(name), "predicted": _predicted(read_json(mixture), name)}
+                  for name, weight in zip(names, shares.tolist())],
+        "scores": [row for size, each in zip(sizes, scores) for row in _listed(size, each, names)]})
+    return {"runs": sum(map(len, found)), "failed": sum(bool(each["failure"]) for runs in found for each in runs.values()),
+            "tokens": sum(len(runs) * size.regime.tokens for size, runs in zip(sizes, found))}
 
 
 def _weights(fitted: Sequence[Mapping[str, Any]], names: Sequence[str]) -> np.ndarray:
@@ -81,38 +133,96 @@ def _weights(fitted: Sequence[Mapping[str, Any]], names: Sequence[str]) -> np.nd
     return weights / weights.sum() if weights.sum() > 0 else np.full(len(names), 1 / len(names))
 
 
-def _expected(predicted: Mapping[str, float], weights: Mapping[str, float]) -> float | None:
-    """Predicted difference of the weighted mean; None where a task that weighs has no prediction."""
-    used = {name: weight for name, weight in weights.items() if weight > 0}
-    return sum(weight * predicted[name] for name, weight in used.items()) if used.keys() <= predicted.keys() else None
+def _predicted(mixture: Mapping[str, Any], name: str) -> float | None:
+    return next((each["predicted"] - each["proportional"] for each in mixture["tasks"] if each["name"] == name), None)
 
 
-def differences(base: np.ndarray, proposal: np.ndarray, weights: np.ndarray) -> tuple[dict[str, float], list[dict[str, float]]]:
-    """Paired differences, proposal less base: of the weighted mean with its interval by Student's t, and of each task.
+def _scores(size: Trained, found: Mapping[str, Any], names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Mixture -> (seeds, tasks), NaN where the run failed."""
+    return {mixture: np.array([[found[run.key]["scores"].get(name, math.nan) for name in names] for run in runs]) for mixture, runs in size.runs.items()}
 
-    base, proposal: (seeds, tasks), bits per byte; weights: (tasks,), sum 1
+
+def _finished(scores: np.ndarray) -> np.ndarray:
+    return scores[np.isfinite(scores)]
+
+
+def describe(size: Trained, found: Mapping[str, Any], scores: Mapping[str, np.ndarray], names: Sequence[str], weights: np.ndarray,
+             protected: Mapping[str, float]) -> dict[str, Any]:
+    """One size: the model, what failed, and differences of the weighted mean and of every task."""
+    config, means = size.regime.config, {mixture: each @ weights for mixture, each in scores.items()}
+    failed = [{"mixture": mixture, "seed": run.seed, "reason": found[run.key]["failure"]}
+              for mixture, runs in size.runs.items() for run in runs if found[run.key]["failure"]]
+    return {"depth": config.depth, "parameters": config.parameters, "tokens": size.regime.tokens, "flops": size.flops, "larger": size.larger,
+            "seeds": list(size.seeds), "failed": failed, **_compared(means),
+            "tasks": [_task(name, {mixture: each[:, at] for mixture, each in scores.items()}, protected.get(name), size.larger)
+                      for at, name in enumerate(names)]}
+
+
+def _compared(values: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Means of the runs that finished, and paired differences: of proposal and UniMax from proportional, of proposal from UniMax."""
+    base, other = values["proportional"], values.get("unimax")
+    means = {mixture: float(done.mean()) if len(done := _finished(each)) else None for mixture, each in values.items()}
+    return {"means": means, "proposal": verdict.paired(base, values["proposal"]), "unimax": None if other is None else verdict.paired(base, other),
+            "over_unimax": None if other is None else verdict.paired(other, values["proposal"])}
+
+
+def _task(name: str, values: Mapping[str, np.ndarray], allowed: float | None, larger: bool) -> dict[str, Any]:
+    found = _compared(values)
+    return {"name": name, "protected": allowed, "regressed": larger and verdict.passes(found["proposal"], allowed),
+            **{key: found[key] for key in ("means", "proposal", "unimax")}}
+
+
+def _listed(size: Trained, scores: Mapping[str, np.ndarray], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Every score of a run that finished, a row each."""
+    return [{"depth": size.regime.config.depth, "tokens": size.regime.tokens, "mixture": mixture, "seed": run.seed, "task": task, "score": score}
+            for mixture, runs in size.runs.items() for run, row in zip(runs, scores[mixture].tolist())
+            for task, score in zip(names, row) if math.isfinite(score)]
+
+
+def scale(sizes: Sequence[dict[str, Any]], scores: Sequence[np.ndarray], seed: int) -> dict[str, Any]:
+    """The curve of proportional through its sizes; every size is given `gains`, times the compute that proportional would need.
+
+    scores: (runs,) of proportional's weighted mean, of each size
     """
-    paired = proposal - base
-    count = len(paired)
-    overall = paired @ weights
-    error = float(overall.std(ddof=1) / np.sqrt(count))
-    middle, reach = float(overall.mean()), float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * error
-    errors = paired.std(axis=0, ddof=1) / np.sqrt(count)
-    columns = zip(base.mean(axis=0).tolist(), proposal.mean(axis=0).tolist(), paired.mean(axis=0).tolist(), errors.tolist())
-    per_task = [dict(zip(("proportional", "proposal", "difference", "se"), values)) for values in columns]
-    return {"difference": middle, "se": error, "low": middle - reach, "high": middle + reach}, per_task
+    for size in sizes:
+        size["gains"] = {}
+    usable = [(size, each) for size, each in zip(sizes, scores) if len(each) >= verdict.PAIRS]
+    compute = np.array([size["flops"] for size, _ in usable])
+    losses = [each for _, each in usable]
+    points = scaling.Points(compute, np.array([each.mean() for each in losses]), scaling.pooled_error(losses)) if usable else None
+    chosen = scaling.choose(points) if points is not None and len(usable) >= scaling.LEAST_SIZES else None
+    if chosen is None:
+        why = "more compute does not lower its loss" if len(usable) >= scaling.LEAST_SIZES else (
+            f"it takes {scaling.LEAST_SIZES} sizes with two finished runs of proportional, and there are {len(usable)}")
+        return {"form": None, "points": [], "said": f"No compute-equivalent gain: {why}."}
+    curve, floored = chosen
+    rng = np.random.default_rng(seed)
+    drawn = scaling.redrawn(points, floored, DRAWS, rng)
+    for size in sizes:
+        size["gains"] = {name: _gain(curve, drawn, size, size[name], float(compute.max()), rng) for name in ("proposal", "unimax") if size[name]}
+    columns = zip(points.compute.tolist(), points.loss.tolist(), points.error.tolist())
+    form = "E + A C^-alpha" if floored else "A C^-alpha"
+    return {"form": form, **curve._asdict(), "points": [{"flops": at, "loss": loss, "se": error, "fitted": curve.loss(at)} for at, loss, error in columns],
+            "misfit": scaling.misfit(curve, points), "said": _said(form, curve, sizes[-1])}
 
 
-def verdict(mean: Mapping[str, float]) -> str:
-    """ship: better by more than chance; hold: worse by more than chance; no difference: neither can be said."""
-    return "ship" if mean["high"] < 0 else "hold" if mean["low"] > 0 else "no difference"
+def _gain(curve: scaling.Curve, drawn: list[scaling.Curve], size: Mapping[str, Any], gap: verdict.Gap, most: float,
+          rng: np.random.Generator) -> dict[str, Any]:
+    """Times the compute, None where no compute reaches it; beyond: over the largest size that was trained."""
+    factor = curve.gain(size["flops"], gap["difference"])
+    low, high = scaling.gain_interval(drawn, size["flops"], gap["difference"], gap["se"], gap["pairs"] - 1, rng)
+    factor, low, high = (value if math.isfinite(value) else None for value in (factor, low, high))
+    return {"factor": factor, "low": low, "high": high, "beyond": factor is None or factor * size["flops"] > most}
 
 
-def explain(mean: Mapping[str, float], expected: float | None, names: Sequence[str], per_task: Sequence[Mapping[str, float]], tokens: int,
-            seeds: int) -> str:
-    said = {"ship": "The proposal is better", "hold": "The proposal is worse", "no difference": "The two cannot be told apart"}[verdict(mean)]
-    worse = [name for name, each in zip(names, per_task) if each["difference"] > 2 * each["se"] > 0]
-    also = f" Worse by over two standard errors: {', '.join(worse[:5])}." if worse else ""
-    foreseen = "" if expected is None else f"; {expected:+.4f} was predicted at the proxy's size"
-    return (f"{said}: {mean['difference']:+.4f} bits per byte against proportional, {CONFIDENCE:.0%} interval {mean['low']:+.4f} to "
-            f"{mean['high']:+.4f}, {seeds} paired seeds of {tokens:,} tokens{foreseen}.{also}")
+def _said(form: str, curve: scaling.Curve, size: Mapping[str, Any]) -> str:
+    """The curve in words, and what the proposal is worth at the largest size."""
+    shape = f"Proportional's loss follows {form} with alpha {curve.exponent:.3f}" + (
+        f" and E {curve.floor:.3f}" if curve.floor else "; its sizes do not carry a floor E")
+    gain = size["gains"].get("proposal")
+    if gain is None:
+        return f"{shape}."
+    low, high = ("no limit" if value is None else f"{value:.2f}" for value in (gain["low"], gain["high"]))
+    times = "no compute" if gain["factor"] is None else f"{gain['factor']:.2f} times the compute"
+    far = ", which lies beyond the sizes trained and is extrapolated" if gain["beyond"] else ""
+    return f"{shape}. At {verdict.name(size)} proportional would need {times} to reach the proposal (90 % interval {low} to {high}){far}."
