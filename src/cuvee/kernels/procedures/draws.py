@@ -9,21 +9,26 @@ from cuvee.kernels.procedures.base import Setting
 _TEMPER = 0.5  # power of the natural shares that draws of a swarm scatter around
 _STRENGTHS = np.logspace(-1, np.log10(5.0), 15)  # sum of the Dirichlet's parameters, one of these for each run
 _TRIES = 100  # draws a run, of which those under the caps count
-_TRACE = 1e-9  # least weight of a domain, so that a projection can always reach 1
+_SPARE = 4  # of these, so that equal ones can be left out
+_TRACE = 1e-9  # of the natural shares, which every mixture has at least where it is projected, so that it can reach 1
 
 
 def swarm(setting: Setting, count: int, least: float, rng: np.random.Generator) -> np.ndarray:
     """Mixtures to train, (count, domains): draws under the caps; weights under `least` become 0.
 
-    Where the caps are so tight that fewer than `count` of 100 x count draws pass, the rest are projected onto them.
+    Where the caps are so tight that fewer than `count` of 100 x count draws pass, the rest are projected onto them. All
+    differ, as far as the caps leave room.
     """
     prior = setting.natural ** _TEMPER
     prior = prior / prior.sum()
     drawn = dirichlet(prior, rng.choice(_STRENGTHS, _TRIES * count), rng)
     passing = (drawn <= setting.caps).all(axis=1)
-    chosen = np.vstack([drawn[passing], drawn[~passing]])[:count]
+    chosen = np.vstack([drawn[passing], drawn[~passing]])[:_SPARE * count]
     chosen = np.where(chosen < least, 0.0, chosen)
-    return projected(chosen / chosen.sum(axis=1, keepdims=True), setting)
+    found = projected(chosen / chosen.sum(axis=1, keepdims=True), setting)
+    new = np.zeros(len(found), bool)
+    new[np.unique(np.round(found, 9), axis=0, return_index=True)[1]] = True
+    return np.vstack([found[new], found[~new]])[:count]
 
 
 def pool(setting: Setting, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -44,20 +49,21 @@ def dirichlet(centre: np.ndarray, strengths: np.ndarray, rng: np.random.Generato
 
 def projected(mixtures: np.ndarray, setting: Setting) -> np.ndarray:
     """Each mixture's KL projection onto the caps and the groups. (n, domains) -> (n, domains)"""
-    found = project_rows(mixtures, np.minimum(setting.caps, 1.0))
+    rest = _TRACE * setting.natural
+    found = project_rows(mixtures, np.minimum(setting.caps, 1.0), rest)
     if len(setting.limits.low):
-        found = np.array([project_groups(np.maximum(row, _TRACE), setting.caps, setting.limits) for row in found]).reshape(found.shape)
+        found = np.array([project_groups(np.maximum(row, rest), setting.caps, setting.limits) for row in found]).reshape(found.shape)
     return found
 
 
-def project_rows(mixtures: np.ndarray, caps: np.ndarray) -> np.ndarray:
+def project_rows(mixtures: np.ndarray, caps: np.ndarray, rest: np.ndarray) -> np.ndarray:
     """`simplex.project_kl` of many mixtures; what passes a cap goes to the others in proportion, at last to those of weight 0.
 
-    mixtures: (n, domains), rows of sum 1; caps: (domains,), of sum >= 1  ->  (n, domains)
+    mixtures: (n, domains), rows of sum 1; caps: (domains,), of sum >= 1; rest: (domains,), tiny weights of all  ->  (n, domains)
     """
     over = (mixtures > caps).any(axis=1)
     found = np.array(mixtures, np.float64)
-    found[over] = _project(np.maximum(found[over], _TRACE), np.asarray(caps, np.float64))
+    found[over] = _project(np.maximum(found[over], rest), np.asarray(caps, np.float64))
     return found
 
 
