@@ -26,6 +26,7 @@ from cuvee.steps.tokenize import load
 VERSION = 2
 LEAST_HELDOUT = 4       # documents a domain, whatever swarm.eval_share says
 TRAINED_OVER_READ = 3   # cost of training on a token over reading it: forward and backward pass against forward alone
+READINGS = 2            # at half of a run's tokens and at its end
 CUT = "\ufffd"          # what a character cut in half decodes to
 
 TASK_ITEMS = pa.schema([
@@ -53,7 +54,7 @@ def run(work: Work, recipe: Recipe, tokens: TokenStore) -> Folder:
     chosen = [each for each in recipe.evals if _is_task(each)]
     files = [file for each in chosen for file in evals.files_of(each)]
     domains = [domain for domain in tokens.domains if domain.heldout]
-    if not chosen and not domains:
+    if not askable(recipe, tokens):
         raise DataError("nothing to score proxies on: no evaluation has `continuation`, and no domain is large enough (160 documents) "
                         "to hold 16 of them out. Add a continuation template to an evaluation, or use fewer topics.")
     documents = heldout_documents(recipe, len(domains))
@@ -68,10 +69,15 @@ def run(work: Work, recipe: Recipe, tokens: TokenStore) -> Folder:
     return folder
 
 
+def askable(recipe: Recipe, tokens: TokenStore) -> bool:
+    """Whether there is anything to score a proxy on."""
+    return any(_is_task(each) for each in recipe.evals) or any(domain.heldout for domain in tokens.domains)
+
+
 def heldout_documents(recipe: Recipe, domains: int) -> int:
     """Held-out documents that are read of each domain, so that together they cost at most `eval_share` of a run."""
     config = recipe.swarm
-    affordable = config.eval_share * TRAINED_OVER_READ * recipe.budget.proxy / (max(domains, 1) * recipe.tokenize.seq_len)
+    affordable = config.eval_share * TRAINED_OVER_READ * recipe.budget.proxy / (READINGS * max(domains, 1) * recipe.tokenize.seq_len)
     return int(min(config.heldout_items, max(LEAST_HELDOUT, affordable)))
 
 
