@@ -10,7 +10,7 @@ import pytest
 
 from tests.commands import call, cuvee
 
-VERBS = ("init", "check", "run", "status", "report", "export", "dedup", "decontaminate", "fit", "predict", "mix")
+VERBS = ("init", "check", "plan", "run", "status", "report", "export", "dedup", "decontaminate", "fit", "predict", "mix")
 
 
 @pytest.mark.parametrize("verb", VERBS)

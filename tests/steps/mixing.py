@@ -37,7 +37,7 @@ def truth(weights: np.ndarray) -> np.ndarray:
 
 @dataclass
 class World:
-    """weights: (runs, 6); scores: (runs, 4), NaN where a run has none"""
+    """weights: (runs, 6); scores: (runs, 4), NaN where a run has none; half: (runs, 4), the same at half of the tokens, where it was taken"""
 
     kinds: list[str]
     weights: np.ndarray
@@ -45,6 +45,7 @@ class World:
     names: list[str] = field(default_factory=lambda: list(NAMES))
     tokens: np.ndarray = field(default_factory=lambda: TOKENS)
     shuffled: bool = False  # the tables' rows
+    half: np.ndarray | None = None
 
     def without(self, *places: tuple[int, int]) -> World:
         scores = self.scores.copy()
@@ -69,7 +70,9 @@ def leave(out, made: World) -> dict:
     rows = [{"run": key, "kind": kind, "domain": name, "weight": weight, "rows_drawn": 0, "subset_tokens": int(size), "tokens_drawn": int(round(used)),
              "epochs": 0.0, "floored": False} for key, kind, weights, draws in zip(keys, made.kinds, made.weights.tolist(), drawn.tolist())
             for name, weight, size, used in zip(made.names, weights, subset, draws)]
-    scores = [{"run": key, "task": task, "score": score} for key, row in zip(keys, made.scores.tolist()) for task, score in zip(TASKS, row) if score == score]
+    half = np.full(made.scores.shape, None) if made.half is None else made.half
+    scores = [{"run": key, "task": task, "score": score, "half": early} for key, row, earlier in zip(keys, made.scores.tolist(), half.tolist())
+              for task, score, early in zip(TASKS, row, earlier) if score == score]
     for name, table, schema in (("run_domains", rows, RUN_DOMAINS), ("run_scores", scores, RUN_SCORES)):
         table = pa.Table.from_pylist(table, schema=schema)
         order = np.random.default_rng(0).permutation(len(table)) if made.shuffled else np.arange(len(table))
@@ -91,7 +94,7 @@ class Case:
         return fit.run(self.work, self.recipe, self.tokens, self.swarm)
 
     def mix(self) -> Folder:
-        return mix.run(self.work, self.recipe, self.tokens, self.fit())
+        return mix.run(self.work, self.recipe, self.tokens, {self.recipe.budget.target: self.fit()})
 
 
 def case(folder: Path, made: World, workers: int = 1, names: list[str] | None = None, **sections: Any) -> Case:

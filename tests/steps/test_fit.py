@@ -39,8 +39,41 @@ def test_signal_and_noise_golden():  # SD of 1 3 1 3 4 6; two pairs of repeats, 
     weights = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [0.5, 0.5], [0.2, 0.8]])
     found = gate.signal(weights, np.array([1.0, 3, 1, 3, 4, 6]))
     assert found["noise_sd"] == pytest.approx(np.sqrt(4 / 2)) and found["swarm_sd"] == pytest.approx(np.sqrt(72 / 6 - 9))
-    assert found["snr"] == pytest.approx(np.sqrt(3 / 2))
-    assert gate.signal(weights[3:], np.arange(3.0))["snr"] is None
+    assert found["snr"] == pytest.approx(np.sqrt(3 / 2)) and found["freedom"] == 2
+    assert found["resolves"] == pytest.approx(4.303 * np.sqrt(2) * found["noise_sd"], rel=1e-3)  # Student's t of two degrees
+    assert gate.signal(weights[3:], np.arange(3.0))["snr"] is None and gate.signal(weights[:0], np.zeros(0))["swarm_sd"] is None
+
+
+def test_a_task_that_ranks_mixtures_otherwise_at_half_of_the_tokens_gets_weight_0(tmp_path):
+    made = mixing.world()
+    early = made.scores + 0.3
+    early[:, 1] = np.random.default_rng(5).permutation(early[:, 1])
+    case = mixing.case(tmp_path, replace(made, half=early))
+    tasks = {each["name"]: each for each in read_json(case.fit().file("fit.json"))["tasks"]}
+    assert tasks["quiz"]["predictability"] == pytest.approx(1) and tasks["maths"]["predictability"] < 0.5
+    assert tasks["quiz"]["weight"] == 1 and (tasks["maths"]["weight"], tasks["maths"]["why"]) == (0, "unpredictable")
+    assert "1 of 4 tasks rank mixtures otherwise at half of the tokens" in case.said.getvalue()
+
+
+def test_protected_and_reported_tasks_are_never_optimised(tmp_path):
+    evals = [{"name": name, "path": "e.jsonl", "continuation": "a", "role": role} for name, role in (("quiz", "protected"), ("noise", "report"))]
+    case = mixing.case(tmp_path, mixing.world(), evals=evals)
+    found = {each["name"]: (each["role"], each["weight"], each["why"]) for each in read_json(case.fit().file("fit.json"))["tasks"]}
+    assert found == {"quiz": ("protected", 0, "protected"), "maths": ("target", 1, None), "noise": ("report", 0, "low_signal"),
+                     "heldout/t00.q2": ("target", 0, "not_asked_for")}
+    assert case.recipe.protected == {"quiz": 0.0}
+
+
+def test_noise_that_differs_between_mixtures_is_said_and_the_mean_says_what_it_resolves(done, tmp_path):
+    made = mixing.world()
+    made.scores[5:8, 0] += np.array([-0.5, 0.5, 0.0])  # the concentrated proposal's repeats
+    case = mixing.case(tmp_path, made)
+    found = read_json(case.fit().file("fit.json"))
+    assert "noise is not the same everywhere: 1 tasks" in case.said.getvalue() and found["tasks"][0]["noise_ratio"] > 10
+    assert "noise is not" not in done[0].said.getvalue()
+    mean = done[2]["mean"]
+    assert mean["freedom"] == 7  # five proportional, three concentrated; and uniform keeps the caps here, so it is UniMax again
+    assert 0 < mean["noise_sd"] < 0.3 and mean["resolves"] == pytest.approx(2.365 * np.sqrt(2) * mean["noise_sd"], rel=1e-3)
 
 
 def test_runs_are_predicted_out_of_fold_and_ranked(done):
