@@ -163,7 +163,7 @@ def test_exponential_fit_is_as_good_as_an_independent_solver(lowest):
         return np.r_[(scores - 0.9 - np.exp(x[0] + features @ x[1:])) / np.sqrt(50 * unit), np.sqrt(penalty) * x[1:]]
 
     best = least_squares(residuals, np.full(6, 0.1), bounds=(np.r_[-np.inf, np.full(5, lowest)], np.inf), xtol=1e-14)
-    intercept, found = fit_exponential(features, scores, 0.9, penalty, np.full(5, lowest), 50)
+    intercept, found = fit_exponential(features, scores, 0.9, penalty, np.full(5, lowest), np.zeros(5), 50)
     assert (residuals(np.r_[intercept, found]) ** 2).sum() == pytest.approx(2 * best.cost, rel=1e-6)
     np.testing.assert_allclose(growth(features, intercept, found), np.exp(best.x[0] + features @ best.x[1:]), rtol=1e-2)
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from cuvee.kernels import trees
 from cuvee.kernels.exponential import LogLinearModel, SaturatingModel
+from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.gaussian import GaussianProcess
 from cuvee.kernels.runs import Runs, anchor, repeats
 from cuvee.kernels.scale import calibrated, scored_rows
@@ -15,7 +16,7 @@ MEMBERS = (SaturatingModel, LogLinearModel, GaussianProcess, Trees)  # trees whe
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class Ensemble(Fitted):
     """One task's models and their shares (members,), which sum to 1.
 
     share ~ 1 / (mean squared error out of fold)^2. The SD is the shares' mean of the members' SDs, times `widening`.
@@ -77,6 +78,10 @@ class Ensemble:
     def deviation_gradient(self, weights: np.ndarray) -> np.ndarray:
         """d deviation / d weights. -> (runs, domains)"""
         return self.widening * self._mean("deviation_gradient", weights)
+
+    def contrasts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Those of its first member that has some, the saturating law."""
+        return next((found for member in self.members if (found := member.contrasts()) is not None), None)
 
     def redrawn(self, rng: np.random.Generator) -> "Ensemble":
         """A fit that might have been: every member drawn anew."""

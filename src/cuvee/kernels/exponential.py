@@ -1,114 +1,28 @@
-"""Models of the form score = floor + exp(c + coefficients . features): settings by cross-validation, then the fit."""
+"""Models of the form score = floor + exp(c + coefficients . features): the fit, its error, its slopes."""
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import ClassVar
 
 import numpy as np
 
+from cuvee.kernels.factored import Factors
+from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.laws import LogLinear, Saturating
-from cuvee.kernels.ridge import fit_exponential, growth
-from cuvee.kernels.runs import Runs, anchor, repeat_noise, repeats
+from cuvee.kernels.ridge import growth
+from cuvee.kernels.runs import Runs, anchor
 from cuvee.kernels.scale import calibrated, held_deviation, scored_rows
+from cuvee.kernels.settings import FINAL_STEPS, Design, Scored
 
-# floor = anchor - kappa gap; under 1 it lies above the best run: from 512 RegMix runs the log-linear law then ranks the
-# 1M test set at .967, with kappa >= 1 at .93
-KAPPAS = (0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0)
-PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # ridge in units of the features' mean variance
-_START = {"kappa": 0.85, "penalty": 1e-3}
-_FACTORS = (1.4, 1.2, 1.2, 1.1, 1.05)  # how far each setting but the ridge is then moved, both ways
-_ROUNDS = 5  # passes over the blocks of settings, fewer where one changes nothing
-_SEARCH_STEPS, _FINAL_STEPS = 3, 50  # Gauss-Newton steps while settings are compared, and at the end
+_NULL = 1e-12  # of the largest eigenvalue of a precision: what is less is a direction that changes no coefficient
 
 
 @dataclass(frozen=True)
-class _Task:
-    """Scored runs of one task, and what one choice of settings gives on them."""
-
-    law_of: type
-    runs: Runs
-    scores: np.ndarray
-
-    @cached_property
-    def groups(self) -> np.ndarray:
-        return repeats(self.runs.weights)
-
-    def floor(self, kappa: float, noise: float) -> float:
-        """anchor - max(kappa gap, 3 noise), gap = anchor - best, at least the noise. Of all runs, in every fold."""
-        middle = anchor(self.scores, self.groups)
-        gap = max(middle - self.scores.min(), noise)
-        return middle - max(kappa * gap, 3 * noise, 1e-9 * (1 + abs(middle)))
-
-    def fit(self, settings: dict, rows: np.ndarray, noise: float, steps: int):
-        """-> floor, intercept, coefficients (k,)"""
-        law = self.law_of.of(settings, self.runs)
-        features = law.features(self.runs.weights[rows], self.runs.exposure[rows])
-        floor = self.floor(settings["kappa"], noise)
-        lower = np.full(features.shape[1], law.lowest)
-        penalty = settings["penalty"] * features.var(axis=0).mean()
-        return floor, *fit_exponential(features, self.scores[rows], floor, penalty, lower, steps)
-
-    def by_fold(self, settings: dict, noise: float, steps: int):
-        """Yield each fold's rows with their predictions from the other folds."""
-        law = self.law_of.of(settings, self.runs)
-        features = law.features(self.runs.weights, self.runs.exposure)
-        for fold in range(self.runs.folds.max() + 1):
-            rows = np.flatnonzero(self.runs.folds == fold)
-            floor, intercept, coefficients = self.fit(settings, np.flatnonzero(self.runs.folds != fold), noise, steps)
-            yield rows, floor + growth(features[rows], intercept, coefficients)
-
-    def out_of_fold(self, settings: dict, noise: float) -> np.ndarray:
-        """-> (runs,)"""
-        predicted = np.empty(len(self.scores))
-        for rows, values in self.by_fold(settings, noise, _FINAL_STEPS):
-            predicted[rows] = values
-        return predicted
-
-    def loss(self, settings: dict, noise: float, limit: float) -> float:
-        """Sum of squared errors out of fold; inf as soon as it passes `limit`, which saves most of the work."""
-        total = 0.0
-        for rows, predicted in self.by_fold(settings, noise, _SEARCH_STEPS):
-            total += ((predicted - self.scores[rows]) ** 2).sum()
-            if total > limit:
-                return np.inf
-        return float(total)
-
-    def choose(self, noise: float) -> dict:
-        """Settings of least loss: block by block over the grid, then by ever smaller factors around the best."""
-        grid = {**self.law_of.grid(self.runs), "kappa": KAPPAS, "penalty": PENALTIES}
-        best = {**{name: values[(len(values) - 1) // 2] for name, values in grid.items()}, **_START}
-        least = self.loss(best, noise, np.inf)
-        for _ in range(_ROUNDS):
-            before = least
-            for block in (*self.law_of.blocks, ("kappa",), ("penalty",)):
-                tried = (dict(zip(block, values)) for values in product(*(grid[name] for name in block)))
-                best, least = self.better(best, least, tried, noise)
-            if least == before:
-                break
-        for factor in _FACTORS:
-            for name in (name for name in grid if name != "penalty"):
-                low, high = min(grid[name]), max(grid[name])
-                tried = [{name: float(np.clip(best[name] * f, low, high))} for f in (factor, 1 / factor)]
-                best, least = self.better(best, least, tried, noise)
-        return best
-
-    def better(self, best: dict, least: float, changes, noise: float) -> tuple[dict, float]:
-        """The best settings and their loss after trying each of `changes`."""
-        start = best
-        for change in changes:
-            settings = {**start, **change}
-            loss = self.loss(settings, noise, least) if settings != best else least
-            if loss < least:
-                best, least = settings, loss
-        return best, least
-
-
-@dataclass(frozen=True)
-class Exponential:
+class Exponential(Fitted):
     """A fitted law. `runs` are the scored ones; `out_of_fold` has every run of the swarm, NaN without a score.
 
-    `noise` is the SD of one run around the law, from out-of-fold residuals: run noise and misfit together. The
-    coefficients vary by the covariance of the penalised Gauss-Newton fit, as if none stood at its bound.
+    `factors` are what the coefficients are made of where domains are topic x band and that form was taken. `noise` is
+    the SD of one run around the law, from out-of-fold residuals: run noise and misfit together. The coefficients vary by
+    the covariance of the penalised Gauss-Newton fit, as if none stood at its bound.
     """
 
     runs: Runs
@@ -116,6 +30,7 @@ class Exponential:
     floor: float
     intercept: float
     coefficients: np.ndarray
+    factors: Factors | None
     anchor: float
     spread: float
     noise: float
@@ -124,24 +39,23 @@ class Exponential:
     law_of: ClassVar[type]
     smooth: ClassVar[bool] = True
 
-    @staticmethod
-    def shared(runs: Runs, scores: np.ndarray) -> None:
-        """Nothing is shared by tasks."""
+    @classmethod
+    def shared(cls, runs: Runs, scores: np.ndarray) -> Design:
+        """Features, for the tasks that have all runs."""
+        return Design(cls.law_of, runs)
 
     @classmethod
-    def fit(cls, runs: Runs, scores: np.ndarray, shared: None = None) -> "Exponential":
+    def fit(cls, runs: Runs, scores: np.ndarray, shared: Design | None = None) -> "Exponential":
         """scores: (runs,) of one task, NaN where a run has none"""
-        scored = scored_rows(scores)
-        task = _Task(cls.law_of, runs.take(scored), scores[scored])
-        noise = repeat_noise(task.scores, task.groups)
-        settings = task.choose(noise)
-        held = task.out_of_fold(settings, noise)
-        residual = held - task.scores
-        fitted = task.fit(settings, np.arange(len(held)), noise, _FINAL_STEPS)
+        rows = scored_rows(scores)
+        taken = runs.take(rows)
+        task = Scored(shared if shared is not None and taken is shared.runs else Design(cls.law_of, taken), scores[rows])
+        settings, held = task.best()
+        fitted = task.solve(settings, task.design.features(settings), task.scores, FINAL_STEPS)
         whole = np.full(len(scores), np.nan)
-        whole[scored] = held
-        draft = cls(task.runs, settings, *fitted, anchor(task.scores, task.groups), float(task.scores.std()), 1.0, whole)
-        return replace(draft, noise=max(noise, calibrated(residual, draft.held_deviation())))
+        whole[rows] = held
+        draft = cls(taken, settings, *fitted, anchor(task.scores, task.design.groups), float(task.scores.std()), 1.0, whole)
+        return replace(draft, noise=max(task.noise, calibrated(held - task.scores, draft.held_deviation())))
 
     @cached_property
     def law(self):
@@ -168,14 +82,38 @@ class Exponential:
         return (self.law.owners[:, None] == np.arange(self.law.domains)).astype(float)
 
     @cached_property
+    def _roots(self) -> tuple[np.ndarray, np.ndarray]:
+        """R R' is the covariance of (intercept, coefficients) in units of noise^2: by runs and ridge, and by the ridge alone.
+
+        In the form topic x band the parameters are topics, bands and what each domain has beside these, each with its
+        ridge, and coefficients move with them by the chain rule. -> (1 + k, parameters) x 2
+        """
+        features, grown, _ = self._at(self.runs.weights, self.runs.exposure)
+        count, grid = features.shape[1], self.runs.grid
+        unit = len(grown) * features.var(axis=0).mean() * (grown ** 2).mean()
+        ridge, moves = unit * self.settings["penalty"] * np.eye(count), np.eye(count)
+        if self.factors is not None:
+            slopes, rest = self.factors.jacobian(grid, count - len(grid.topics)), self.settings["deviation"]
+            ridge, moves = unit * self.settings["penalty"] * slopes.T @ slopes, slopes
+            if rest is not None:
+                ridge, moves = _beside(ridge, unit * rest * np.eye(count)), np.hstack([slopes, np.eye(count)])
+        moves, ridge = _beside(np.eye(1), moves), _beside(np.zeros((1, 1)), ridge)
+        jacobian = grown[:, None] * np.column_stack([np.ones(len(grown)), features]) @ moves
+        return moves @ _inverse_root(jacobian.T @ jacobian + ridge), moves @ _inverse_root(ridge)
+
+    @cached_property
     def _covariance(self) -> np.ndarray:
         """Of (intercept, coefficients), in units of noise^2. -> (1 + k, 1 + k)"""
-        features, grown, _ = self._at(self.runs.weights, self.runs.exposure)
-        jacobian = grown[:, None] * np.column_stack([np.ones(len(grown)), features])
-        unit = (grown ** 2).mean()
-        ridge = len(grown) * self.settings["penalty"] * features.var(axis=0).mean() * unit
-        precision = jacobian.T @ jacobian + ridge * np.diag(np.r_[0.0, np.ones(features.shape[1])])
-        return np.linalg.pinv(precision, hermitian=True)
+        return self._roots[0] @ self._roots[0].T
+
+    def contrasts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Covariance of the domains' coefficients by runs and ridge, and by the ridge alone; d score / d weight by coefficient.
+
+        Slopes are at the mean mixture. Harm is left out: it begins beyond. -> (domains, domains) x 2, (domains,)
+        """
+        _, grown, exposure = self._at(self.runs.weights.mean(axis=0)[None], None)
+        known, alone = (self.noise * root[1:1 + self.law.domains] for root in self._roots)
+        return known @ known.T, alone @ alone.T, (grown * self.law.slopes(exposure, self.runs.exposure_rate))[0, :self.law.domains]
 
     def _leverage(self, weights: np.ndarray, epochs: np.ndarray | None) -> np.ndarray:
         """Variance of the prediction in units of noise^2. -> (runs,)"""
@@ -202,24 +140,41 @@ class Exponential:
         return self.noise * (change @ self._owner) / np.sqrt(1 + variance)[:, None]
 
     def redrawn(self, rng: np.random.Generator) -> "Exponential":
-        """A fit that might have been: coefficients drawn from their covariance, and cut at their bounds."""
-        found = np.r_[self.intercept, self.coefficients]
-        drawn = rng.multivariate_normal(found, self.noise ** 2 * self._covariance, check_valid="ignore", method="eigh")
-        return replace(self, intercept=float(drawn[0]), coefficients=np.maximum(drawn[1:], self.law.lowest))
+        """A fit that might have been: coefficients drawn from their covariance, and cut at their bounds; its SDs are those of the fit."""
+        root = self._roots[0]
+        drawn = np.r_[self.intercept, self.coefficients] + self.noise * root @ rng.standard_normal(root.shape[1])
+        found = replace(self, intercept=float(drawn[0]), coefficients=np.maximum(drawn[1:], self.law.lowest))
+        found.__dict__["_covariance"] = self._covariance
+        return found
 
     def to_dict(self) -> dict:
         """Plain JSON values; the runs are kept apart, once for all tasks."""
+        factors = self.factors and {"topic": self.factors.topic.tolist(), "band": self.factors.band.tolist(), "harm": self.factors.harm}
         return {"model": self.model, "settings": self.settings, "floor": self.floor, "intercept": self.intercept,
-                "coefficients": self.coefficients.tolist(), "anchor": self.anchor, "spread": self.spread,
+                "coefficients": self.coefficients.tolist(), "factors": factors, "anchor": self.anchor, "spread": self.spread,
                 "noise": self.noise, "out_of_fold": [None if np.isnan(v) else float(v) for v in self.out_of_fold]}
 
     @classmethod
     def from_dict(cls, fields: dict, runs: Runs) -> "Exponential":
         """The fit that `to_dict` wrote; `runs` are all runs of its swarm."""
         values = {name: value for name, value in fields.items() if name != "model"}
-        values["coefficients"] = np.array(values["coefficients"], float)
-        values["out_of_fold"] = np.array(values["out_of_fold"], float)
+        for name in ("coefficients", "out_of_fold"):
+            values[name] = np.array(values[name], float)
+        made = values.get("factors")
+        values["factors"] = made and Factors(np.array(made["topic"], float), np.array(made["band"], float), made["harm"])
         return cls(runs=runs.take(np.isfinite(values["out_of_fold"])), **values)
+
+
+def _beside(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Two blocks along the diagonal."""
+    return np.block([[one, np.zeros((len(one), other.shape[1]))], [np.zeros((len(other), one.shape[1])), other]])
+
+
+def _inverse_root(precision: np.ndarray) -> np.ndarray:
+    """R with R R' = precision^-1 (its pseudo-inverse where a direction has no weight). (n, n) -> (n, n)"""
+    values, vectors = np.linalg.eigh(precision)
+    kept = values > _NULL * max(values.max(), 1e-300)
+    return vectors * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
 
 
 class SaturatingModel(Exponential):

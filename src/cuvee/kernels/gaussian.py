@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.runs import Runs, anchor, repeats
 from cuvee.kernels.scale import calibrated, scored_rows
 
@@ -106,7 +107,7 @@ def best_kernel(weights: np.ndarray, scores: np.ndarray, near: Kernel | None) ->
 
 
 @dataclass(frozen=True)
-class GaussianProcess:
+class GaussianProcess(Fitted):
     """One task's posterior. `runs` are the scored ones; `dual` weighs their likeness to a mixture, in spreads."""
 
     runs: Runs

@@ -20,6 +20,7 @@ class LogLinear:
     domains: int
     lowest = -np.inf
     blocks = ()
+    factors = False
 
     @staticmethod
     def grid(runs: Runs) -> dict:
@@ -57,6 +58,7 @@ class Saturating:
     harmed: np.ndarray
     lowest = 0.0
     blocks = (("speed", "power"), ("onset",))
+    factors = True  # coefficients may be u_topic x v_band
 
     @staticmethod
     def grid(runs: Runs) -> dict:

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.runs import Runs, anchor, repeats
 from cuvee.kernels.scale import calibrated, held_deviation, scored_rows
 
@@ -12,7 +13,7 @@ PENALTIES = tuple(10.0 ** power for power in range(-6, 3))  # in units of the we
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Fitted):
     """One task's plane. `noise` is the SD of one run around it; coefficients vary by the ridge's covariance."""
 
     runs: Runs
@@ -25,10 +26,6 @@ class Linear:
     out_of_fold: np.ndarray
     model: ClassVar[str] = "linear"
     smooth: ClassVar[bool] = True
-
-    @staticmethod
-    def shared(runs: Runs, scores: np.ndarray) -> None:
-        """Nothing is shared by tasks."""
 
     @classmethod
     def fit(cls, runs: Runs, scores: np.ndarray, shared: None = None) -> "Linear":

@@ -4,18 +4,22 @@ from functools import cached_property
 
 import numpy as np
 
+from cuvee.kernels.grid import Grid
+
 
 @dataclass(frozen=True)
 class Runs:
     """What all tasks of a swarm share.
 
     weights: (runs, domains); epochs: realised passes (runs, domains), or None without counts and budget;
-    rate: (domains,) passes that weight 1 stands for where predictions are made, target budget / tokens, or None.
+    rate: (domains,) passes that weight 1 stands for where predictions are made, target budget / tokens, or None;
+    grid: topic and band of each domain, where they have such.
     """
 
     weights: np.ndarray
     epochs: np.ndarray | None = None
     rate: np.ndarray | None = None
+    grid: Grid | None = None
 
     def __post_init__(self):
         if (self.epochs is None) != (self.rate is None):
@@ -45,7 +49,7 @@ class Runs:
         """The runs of `rows` (int64 or bool); without counts, exposure is scaled anew by their column means."""
         if np.array_equal(np.arange(len(self.weights))[rows], np.arange(len(self.weights))):
             return self  # with what it has found out
-        return Runs(self.weights[rows], None if self.epochs is None else self.epochs[rows], self.rate)
+        return Runs(self.weights[rows], None if self.epochs is None else self.epochs[rows], self.rate, self.grid)
 
 
 def repeats(weights: np.ndarray) -> np.ndarray:

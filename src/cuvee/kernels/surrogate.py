@@ -2,49 +2,25 @@
 
 A model is a class with the methods of `Fitted`; MODELS names them all, and every caller goes through it.
 """
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from cuvee.kernels import trees
 from cuvee.kernels.ensemble import Ensemble
 from cuvee.kernels.exponential import LogLinearModel, SaturatingModel
+from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.gaussian import GaussianProcess
+from cuvee.kernels.grid import Grid
 from cuvee.kernels.laws import epoch_limits
 from cuvee.kernels.linear import Linear
 from cuvee.kernels.runs import Runs
+from cuvee.kernels.settings import FREE
 from cuvee.kernels.trees import Trees
 
-MODELS: dict[str, type["Fitted"]] = {
+MODELS: dict[str, type[Fitted]] = {
     model.model: model for model in (Ensemble, SaturatingModel, LogLinearModel, Trees, GaussianProcess, Linear)}
-
-
-class Fitted(Protocol):
-    """One task's surrogate. Scores are compared as z = (score - anchor) / spread, spread = SD over the swarm.
-
-    smooth: whether it has slopes that lead anywhere; `shared`: what all tasks of a swarm have in common, for `fit`.
-    """
-
-    model: ClassVar[str]
-    smooth: bool
-    anchor: float
-    spread: float
-    out_of_fold: np.ndarray  # (runs,) inner cross-validation at the chosen settings; NaN where a run has no score
-
-    @staticmethod
-    def shared(runs: Runs, scores: np.ndarray) -> Any: ...
-    @classmethod
-    def fit(cls, runs: Runs, scores: np.ndarray, shared: Any = None) -> "Fitted": ...
-    @classmethod
-    def from_dict(cls, fields: dict, runs: Runs) -> "Fitted": ...
-    def to_dict(self) -> dict: ...
-    def predict(self, weights: np.ndarray, epochs: np.ndarray | None = None) -> np.ndarray: ...
-    def gradient(self, weights: np.ndarray) -> np.ndarray: ...
-    def deviation(self, weights: np.ndarray, epochs: np.ndarray | None = None) -> np.ndarray: ...
-    def held_deviation(self) -> np.ndarray: ...
-    def deviation_gradient(self, weights: np.ndarray) -> np.ndarray: ...
-    def redrawn(self, rng: np.random.Generator) -> "Fitted": ...
 
 
 def fit(model: str, runs: Runs, scores: np.ndarray, beside: np.ndarray | None = None) -> Fitted:
@@ -81,6 +57,12 @@ def remarks(model: str, swarm: Runs) -> list[str]:
     return []
 
 
+def form(fitted: dict) -> str | None:
+    """Which form of the saturating law a fit's `to_dict` has, free or topic x band; None for other models."""
+    laws = [each for each in fitted.get("members", [fitted]) if each["model"] == SaturatingModel.model]
+    return laws[0]["settings"].get("form", FREE) if laws else None
+
+
 @dataclass(frozen=True)
 class Surrogate:
     """All tasks' fits over one swarm, with names, so that nothing is ever joined by position."""
@@ -113,26 +95,29 @@ class Surrogate:
         arrays = {name: None if value is None else value.tolist()
                   for name, value in (("weights", self.runs.weights), ("epochs", self.runs.epochs),
                                       ("rate", self.runs.rate))}
-        return {"domains": list(self.domains), "runs": arrays,
+        grid = self.runs.grid and {"topics": self.runs.grid.topics.tolist(), "bands": self.runs.grid.bands.tolist()}
+        return {"domains": list(self.domains), "runs": {**arrays, "grid": grid},
                 "tasks": [{"name": name, **fitted.to_dict()} for name, fitted in zip(self.tasks, self.fits)]}
 
     @staticmethod
     def from_dict(fields: dict) -> "Surrogate":
+        grid = fields["runs"].get("grid")
         runs = Runs(*(None if fields["runs"][name] is None else np.array(fields["runs"][name], float)
-                      for name in ("weights", "epochs", "rate")))
+                      for name in ("weights", "epochs", "rate")), grid and Grid(*(np.array(grid[name], np.int64) for name in Grid._fields)))
         tasks = [dict(task) for task in fields["tasks"]]
         names = tuple(task.pop("name") for task in tasks)
         fits = tuple(MODELS[task["model"]].from_dict(task, runs) for task in tasks)
         return Surrogate(tuple(fields["domains"]), names, runs, fits)
 
 
-def fit_tasks(model: str, domains: list[str], tasks: list[str], runs: Runs, scores: np.ndarray) -> Surrogate:
-    """Fit every task on its own. scores: (runs, tasks), NaN where missing"""
+def fit_tasks(model: str, domains: list[str], tasks: list[str], runs: Runs, scores: np.ndarray, threads: int = 1) -> Surrogate:
+    """Fit every task on its own, alike on any number of threads (BLAS held to one). scores: (runs, tasks), NaN where missing"""
     if runs.weights.shape[1] != len(domains) or scores.shape != (len(runs.weights), len(tasks)):
         raise ValueError(f"weights {runs.weights.shape} and scores {scores.shape} do not match "
                          f"{len(domains)} domains and {len(tasks)} tasks.")
     if model not in MODELS:
         raise ValueError(f"unknown model {model!r}; known: {', '.join(sorted(MODELS))}.")
     shared = MODELS[model].shared(runs, scores)
-    fits = tuple(MODELS[model].fit(runs, scores[:, task], shared) for task in range(len(tasks)))
+    with ThreadPoolExecutor(threads) as pool:
+        fits = tuple(pool.map(lambda task: MODELS[model].fit(runs, scores[:, task], shared), range(len(tasks))))
     return Surrogate(tuple(domains), tuple(tasks), runs, fits)

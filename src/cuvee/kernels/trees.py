@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from cuvee.errors import missing_extra
+from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.runs import Runs, anchor, repeats
 from cuvee.kernels.scale import calibrated, scored_rows
 
@@ -31,7 +32,7 @@ def can_split(runs: Runs) -> bool:
 
 
 @dataclass(frozen=True)
-class Trees:
+class Trees(Fitted):
     """One task's trees, as LightGBM writes them. `noise` is the SD of a new run, from out-of-fold residuals."""
 
     text: str
@@ -41,10 +42,6 @@ class Trees:
     out_of_fold: np.ndarray
     model: ClassVar[str] = "lightgbm"
     smooth: ClassVar[bool] = False
-
-    @staticmethod
-    def shared(runs: Runs, scores: np.ndarray) -> None:
-        """Nothing is shared by tasks."""
 
     @classmethod
     def fit(cls, runs: Runs, scores: np.ndarray, shared: None = None) -> "Trees":
