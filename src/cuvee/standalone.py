@@ -9,6 +9,7 @@ import dataclasses
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from cuvee.engine.shard import Folder, Table
 from cuvee.engine.step import Counts, Job, Task, package_version
 from cuvee.engine.store import create, exists, is_local, join, read_json, read_table, sink, write_bytes, write_json, write_table
 from cuvee.errors import DataError, UsageError
+from cuvee.kernels.minhash import sign
 from cuvee.report import pick, standalone_page
 from cuvee.report.facts import Example
 from cuvee.steps import decontaminate as decontaminate_step
@@ -139,7 +141,10 @@ def _files(call: Call) -> list[File]:
     named = _named(call.files, "input")
     order = {name: number for number, name in enumerate(sorted(name for _, name in named))}
     known = Identities(_work(call))
-    found = [input_file(url, name, "auto", known.of(url)) for url, name in named]
+    with ThreadPoolExecutor(call.engine.workers + 1) as pool:
+        pool.submit(sign, pa.array([""], pa.large_string()))  # numba loads its registries, .2 s, while files are hashed
+        identities = list(pool.map(known.of, [url for url, _ in named]))
+    found = [input_file(url, name, "auto", identity) for (url, name), identity in zip(named, identities)]
     return [File(each if each.kind == "parquet" else dataclasses.replace(each, kind="jsonl"), f"f{order[each.name]:06d}") for each in found]
 
 

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 import importlib.util
+import io
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cuvee.engine import store
 from cuvee.engine.shuffle import gather, scatter
+from cuvee.engine.store import Output
 from cuvee.errors import DataError, UsageError
 
 
@@ -62,3 +68,18 @@ def test_a_filesystem_that_is_not_installed_names_its_extra(url, message):
         pytest.skip(f"{package} is installed")
     with pytest.raises(UsageError, match=message):
         store.filesystem(url)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.sampled_from(["uint32", "int64", "float32"]), st.sampled_from([(), (3,)]))
+def test_an_array_in_pieces_is_the_array_that_numpy_writes(sizes, dtype, shape):
+    pieces = [np.full((size, *shape), number, dtype) for number, size in enumerate(sizes)]
+    whole, theirs = np.concatenate(pieces), io.BytesIO()
+    np.save(theirs, whole)
+    with tempfile.TemporaryDirectory() as folder:
+        Output(folder).npy("a.npy", *pieces)
+        assert (Path(folder) / "a.npy").read_bytes() == theirs.getvalue()
+
+
+def test_pieces_of_unlike_arrays_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="do not follow"):
+        Output(str(tmp_path)).npy("a.npy", np.zeros((2, 3)), np.zeros((2, 4)))

@@ -214,9 +214,16 @@ class Output:
             yield file
         self.files[name] = file.checksum()
 
-    def npy(self, name: str, array: np.ndarray) -> None:
+    def npy(self, name: str, *arrays: np.ndarray) -> None:
+        """One array: the rows of `arrays`, one after another, without a copy of them all."""
+        whole = [np.ascontiguousarray(each) for each in arrays]
+        shape = (sum(map(len, whole)), *whole[0].shape[1:])
+        if odd := [each for each in whole if each.dtype != whole[0].dtype or each.shape[1:] != shape[1:] or each.dtype.hasobject]:
+            raise ValueError(f"{name}: rows of {odd[0].dtype} {odd[0].shape[1:]} do not follow {whole[0].dtype} {shape[1:]}")
         with self.create(name) as file:
-            np.lib.format.write_array(file, array, allow_pickle=False)
+            np.lib.format.write_array_header_1_0(file, {"descr": np.lib.format.dtype_to_descr(whole[0].dtype), "fortran_order": False, "shape": shape})
+            for each in whole:
+                file.write(each.reshape(-1).view(np.uint8).data)
 
     def arrow(self, name: str, batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> None:
         """An uncompressed Arrow IPC file, one record batch per item; its footer is the offset index."""

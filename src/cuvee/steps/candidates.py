@@ -19,7 +19,7 @@ from cuvee.engine.store import Output, open_npy, read_table
 from cuvee.kernels.minhash import BANDS, MINIMA, agreement_pairs, band_keys, sort_keys
 from cuvee.kernels.pairs import candidate_blocks, group_offsets
 from cuvee.kernels.shingles import WIDTH
-from cuvee.steps.rows import Rows, flat, id_halves, in_company, intrinsic_rank, partition_of, partitions
+from cuvee.steps.rows import Rows, blocks, flat, id_halves, in_company, intrinsic_rank, partition_of, partitions
 
 VERSION = 1
 FLOOR = 0.65      # Jaccard from which an edge is stored: a threshold above it re-runs no pair
@@ -44,7 +44,7 @@ def run(work: Work, config: Dedup, rows: Rows, signatures: Table, groups: Folder
     files = tuple(found.file(name) for name in found.files)
     return work.do(Step("dedup.pairs", VERSION, {"agreement": least}, (found.fingerprint, signatures.fingerprint)), [
         Task(f"{number:05d}", thin_pairs, {"name": f"{number:05d}", "files": files, "block": number, "rows": rows, "least": least})
-        for number in range(partitions(rows.count))])
+        for number in range(blocks(rows))])
 
 
 def _banded(work: Work, config: Dedup, rows: Rows, signatures: Table, groups: Folder) -> Folder:
@@ -57,9 +57,9 @@ def _banded(work: Work, config: Dedup, rows: Rows, signatures: Table, groups: Fo
 
 def _found(work: Work, rows: Rows, groups: Folder, banded: Folder) -> Folder:
     files = tuple(banded.file(f"{flat(shard)}.arrow") for shard in rows.shards)
-    blocks = partitions(rows.count)
-    return work.do(Step("dedup.candidates", VERSION, {"blocks": blocks}, (banded.fingerprint,)), [
-        Task(f"{number:05d}", pair_partition, {"name": f"{number:05d}", "files": files, "partition": number, "rows": rows, "blocks": blocks})
+    count = blocks(rows)
+    return work.do(Step("dedup.candidates", VERSION, {"blocks": count}, (banded.fingerprint,)), [
+        Task(f"{number:05d}", pair_partition, {"name": f"{number:05d}", "files": files, "partition": number, "rows": rows, "blocks": count})
         for number in range(partitions(groups.counts["groups"] * BANDS))])
 
 

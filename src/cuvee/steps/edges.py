@@ -54,7 +54,7 @@ def shingle_shard(out: Output, shard: Shard, needed: Sequence[str], number: int,
     name = flat(shard.name)
     out.npy(f"{name}.documents.npy", wanted)
     out.npy(f"{name}.offsets.npy", np.cumsum(np.concatenate([[0], *(np.diff(offsets) for _, offsets in pieces)])))
-    out.npy(f"{name}.values.npy", np.concatenate([values for values, _ in pieces]))
+    out.npy(f"{name}.values.npy", *(values for values, _ in pieces))
     return {"read": len(wanted)}
 
 

@@ -20,6 +20,7 @@ from cuvee.steps import raw
 
 TEXT_NAMES = (".txt", ".text", ".md", ".rst")
 COMPRESSED_NAMES = (".gz", ".zst", ".zstd", ".bz2", ".xz")
+HASHED = 1 << 23  # bytes of a file that are hashed at a time: so many that another thread can work meanwhile
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,6 @@ def _sha256(path: str, size: int, mtime: int) -> str:
 def sha256(url: str) -> str:
     digest = hashlib.sha256()
     with open_input(url) as file:
-        while piece := file.read(raw.PLAIN):
+        while piece := file.read(HASHED):
             digest.update(piece)
     return digest.hexdigest()

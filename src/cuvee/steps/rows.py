@@ -14,6 +14,7 @@ from cuvee.kernels.text import buffers
 
 PARTITION_ROWS = 2_000_000  # rows of a shuffle's partition at most: 32 bytes each, and some times that while they are sorted
 FEW_ROWS, FEW = 250_000, 16  # up to 16 partitions may be so small, so that two workers and more share the work
+FEW_BYTES = 64_000_000  # and so little text may stand in a block of documents whose pairs are verified together
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ class Rows:
 def partitions(count: int) -> int:
     """How many partitions so many rows are cut into; a matter of the rows alone, never of the workers."""
     return max(1, -(-count // PARTITION_ROWS), min(FEW, -(-count // FEW_ROWS)))
+
+
+def blocks(rows: Rows) -> int:
+    """How many blocks of neighbouring documents pairs are cut into, by the left one."""
+    return max(partitions(rows.count), min(FEW, -(-rows.bytes // FEW_BYTES)))
 
 
 def partition_of(keys: np.ndarray, count: int) -> np.ndarray:
