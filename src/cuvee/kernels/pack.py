@@ -65,8 +65,9 @@ def predicted(rows: np.ndarray, eos: int) -> np.ndarray:
 def copy_rows(rows, places, out, where):
     """out[where[i]] = rows[places[i]], in the type of `out`; rows may be a map of a file. places, where: int64 (many,)"""
     for i in range(places.size):
-        for t in range(rows.shape[1]):
-            out[where[i], t] = rows[places[i], t]
+        row, copy = rows[places[i]], out[where[i]]
+        for t in range(row.size):  # over both indexed in place this is 4x slower
+            copy[t] = row[t]
 
 
 def _checked(tokens: np.ndarray, offsets: np.ndarray, eos: int, seq_len: int):

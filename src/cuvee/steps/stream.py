@@ -104,8 +104,9 @@ class Stream:
         places = self.places(k)
         found = np.empty((len(places.row), self.seq_len + 1), np.int32)
         order = np.argsort(places.domain, kind="stable")
-        domains, first = np.unique(places.domain[order], return_index=True)
-        for domain, mine in zip(domains.tolist(), np.split(order, first[1:])):
+        ends = np.cumsum(np.bincount(places.domain, minlength=len(self.names)))
+        for domain in np.unique(places.domain).tolist():
+            mine = order[ends[domain - 1] if domain else 0 : ends[domain]]
             copy_rows(self._load(domain), places.row[mine], found, mine)
         return found
 
