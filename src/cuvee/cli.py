@@ -24,6 +24,7 @@ Sample = Annotated[Optional[str], typer.Option(metavar="SHARE", help="whole reci
 Out = Annotated[str, typer.Option("-o", "--out", metavar="DIR", help="output folder")]
 OutFile = Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="output file")]
 Surrogate = Annotated[str, typer.Argument(metavar="SURROGATE", help="what `cuvee fit` wrote")]
+Surrogates = Annotated[list[str], typer.Argument(metavar="SURROGATE...", help="what `cuvee fit` wrote; several where swarms were trained for several budgets")]
 TextColumn = Annotated[str, typer.Option("--text", help="column that holds the text")]
 IdColumn = Annotated[Optional[str], typer.Option("--id", help="column of your own ids; `id` where there is one")]  # noqa: UP007, UP045
 
@@ -81,6 +82,18 @@ def check(recipe: RecipePath, set: Overrides = []) -> None:  # noqa: B006 - type
 
 
 @app.command()
+def plan(recipe: RecipePath, accelerator: Annotated[Optional[str], typer.Option(metavar="NAME", help="hours on this one instead of this machine, such as H100")] = None,  # noqa: UP007, UP045
+         flops: Annotated[Optional[str], typer.Option(metavar="F", help="its peak in FLOP/s, such as 990T, where NAME is not a known one")] = None,  # noqa: UP007, UP045
+         mfu: Annotated[float, typer.Option(help="share of the peak that training reaches")] = 0.4,
+         time: Annotated[bool, typer.Option("--time", help="time a few steps of every proxy here, alone and in groups")] = False,
+         set: Overrides = []) -> None:  # noqa: B006
+    """Runs, tokens, FLOPs and hours of the swarm and of validation, and what differences they can show."""
+    from cuvee import pipeline
+
+    pipeline.plan(recipe, accelerator, flops, mfu, time, set)
+
+
+@app.command()
 def run(recipe: RecipePath, until: Annotated[Optional[str], typer.Option(metavar="STEP", help="stop after this step")] = None,  # noqa: UP007, UP045
         engine: EngineName = "local", workers: Workers = None, sample: Sample = None, set: Overrides = []) -> None:  # noqa: B006
     """Run the recipe; what is done stays done, so run it again after any interruption."""
@@ -113,6 +126,30 @@ def export(recipe: RecipePath, out: Out, format: Annotated[str, typer.Option(hel
     from cuvee import pipeline
 
     pipeline.export(recipe, format, out, set)
+
+
+swarm = typer.Typer(no_args_is_help=True, help="The swarm's runs as files, for a trainer of your own, and its scores back.")
+app.add_typer(swarm, name="swarm")
+
+
+@swarm.command("export")
+def swarm_export(recipe: RecipePath, out: Out, tokens: Annotated[bool, typer.Option("--tokens", help="also every run's tokens, as one .npy")] = False,
+                 engine: EngineName = "local", workers: Workers = None, set: Overrides = []) -> None:  # noqa: B006
+    """Write the runs that have no score yet: mixture, seed, and a stream of tokens each."""
+    from cuvee import pipeline
+
+    with _closing(make_engine(engine, workers)) as running:
+        pipeline.swarm_export(recipe, running, out, tokens, set)
+
+
+@swarm.command("import")
+def swarm_import(recipe: RecipePath, scores: Annotated[str, typer.Argument(metavar="SCORES.csv", help="run, then a column for each task; lower is better")],
+                 engine: EngineName = "local", workers: Workers = None, set: Overrides = []) -> None:  # noqa: B006
+    """Take scores of exported runs, to where the recipe's swarm.scores points."""
+    from cuvee import pipeline
+
+    with _closing(make_engine(engine, workers)) as running:
+        pipeline.swarm_import(recipe, running, scores, set)
 
 
 @app.command()
@@ -153,12 +190,20 @@ def fit(mixtures: Annotated[str, typer.Option(metavar="M.csv", help="key of the 
         scores: Annotated[str, typer.Option(metavar="S.csv", help="key of the run, then its score on each task; lower is better")], out: OutFile,
         counts: Annotated[Optional[str], typer.Option(metavar="C.csv", help="domain,tokens: fits epochs instead of weights")] = None,  # noqa: UP007, UP045
         budget: Annotated[Optional[str], typer.Option(metavar="N", help="tokens of the training that the runs stand for, such as 1T")] = None,  # noqa: UP007, UP045
-        model: Annotated[str, typer.Option(metavar="ensemble|saturating|loglinear|lightgbm|gp|linear", help="how scores follow from weights")] = "ensemble") -> None:
+        model: Annotated[str, typer.Option(metavar="ensemble|saturating|loglinear|lightgbm|gp|linear", help="how scores follow from weights")] = "ensemble",
+        groups: Annotated[Optional[str], typer.Option(metavar="G.csv", help="domain,topic,band: topics and quality bands of the domains; names like t07.q5 need none")] = None,  # noqa: UP007, UP045
+        reuse: Annotated[Optional[str], typer.Option(metavar="OLD_M.csv", help="mixtures of an earlier swarm, whose domains are unions of these")] = None,  # noqa: UP007, UP045
+        reuse_scores: Annotated[Optional[str], typer.Option(metavar="OLD_S.csv", help="scores of that swarm")] = None,  # noqa: UP007, UP045
+        map: Annotated[Optional[str], typer.Option(metavar="MAP.csv", help="domain,old: the old domain that each domain is part of; empty where its texts are new")] = None) -> None:  # noqa: UP007, UP045
     """Fit scores to mixtures: a surrogate of your own runs, from CSV files."""
     from cuvee import tabular
     from cuvee.engine.progress import Progress
 
-    tabular.fit(mixtures, scores, out, model, counts, None if budget is None else tabular.tokens_of("--budget", budget), Progress())
+    together = [reuse, reuse_scores, map]
+    if any(together) and not all(together):
+        raise UsageError("--reuse, --reuse-scores and --map go together: mixtures and scores of the earlier swarm, and what became of its domains")
+    old = tabular.Old(reuse, reuse_scores, map) if reuse and reuse_scores and map else None
+    tabular.fit(mixtures, scores, out, model, counts, None if budget is None else tabular.tokens_of("--budget", budget), Progress(), old, groups)
     print(out)
 
 
@@ -172,20 +217,23 @@ def predict(surrogate: Surrogate, mixtures: Annotated[str, typer.Option(metavar=
 
 
 @app.command()
-def mix(surrogate: Surrogate, counts: Annotated[str, typer.Option(metavar="C.csv", help="domain,tokens")],
+def mix(surrogate: Surrogates, counts: Annotated[str, typer.Option(metavar="C.csv", help="domain,tokens")],
         budget: Annotated[str, typer.Option(metavar="N", help="tokens of the training run, such as 1T")], out: OutFile,
         max_epochs: Annotated[float, typer.Option(help="passes over any domain, at most")] = 8.0,
         kl: Annotated[float, typer.Option(help="pull towards the natural shares")] = 0.05,
         task: Annotated[list[str], typer.Option(metavar="name=weight", help="tasks that count; all alike by default; repeat for more")] = [],  # noqa: B006
         group: Annotated[list[str], typer.Option(metavar="name=domains:low:high", help="share that domains hold together, such as 'code=t03.*:0.05:0.20'")] = [],  # noqa: B006
         protect: Annotated[list[str], typer.Option(metavar="task=rise", help="most that a score may lie over that of the natural mixture")] = [],  # noqa: B006
+        extrapolate: Annotated[bool, typer.Option("--extrapolate", help="answer for a budget over twice outside of those of the swarms")] = False,
+        freeze: Annotated[Optional[str], typer.Option(metavar="mixture.json", help="domains that have the same name and tokens there keep its proportions")] = None,  # noqa: UP007, UP045
+        frontier: Annotated[Optional[str], typer.Option(metavar="F.csv", help="also the best mixtures at other values of --kl")] = None,  # noqa: UP007, UP045
         seed: Annotated[int, typer.Option(help="of the fits that are drawn for the ranges of weights")] = 0) -> None:
     """Find the best mixture for a token budget, under all limits."""
     from cuvee import tabular
     from cuvee.engine.progress import Progress
 
-    config = tabular.settings(max_epochs, kl, task, group, protect)
-    found = tabular.mix(surrogate, counts, tabular.tokens_of("--budget", budget), out, config, seed, Progress())
+    config = tabular.settings(task, group, protect, max_epochs=max_epochs, kl=kl, extrapolate=extrapolate, freeze=freeze)
+    found = tabular.mix(surrogate, counts, tabular.tokens_of("--budget", budget), out, config, seed, Progress(), frontier)
     for each in found["domains"]:
         print(f"{each['name']}: {each['weight']:.4f} ({each['low']:.4f} to {each['high']:.4f}), natural {each['natural']:.4f}, {each['epochs']:.2f} epochs")
     print(out)

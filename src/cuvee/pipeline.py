@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from cuvee import plan as plans
 from cuvee import recipe as recipes
-from cuvee import summary
+from cuvee import summary, swarm_files
 from cuvee.config import Budget, Recipe, parse_share
 from cuvee.engine.local import LocalEngine
 from cuvee.engine.progress import Progress
@@ -26,6 +27,7 @@ from cuvee.steps import (
     ingest,
     mix,
     quality,
+    reuse,
     store,
     stream,
     swarm,
@@ -49,6 +51,8 @@ class Run:
     sample: float | None = None
     tables: dict[str, Table] = field(default_factory=dict)
     folders: dict[str, Folder] = field(default_factory=dict)
+    swarms: dict[int, Folder] = field(default_factory=dict)  # by the target budget that they stand for
+    fits: dict[int, Folder] = field(default_factory=dict)
     tokens: store.TokenStore | None = None
 
     @property
@@ -102,18 +106,31 @@ def _tokenize(run: Run) -> None:
 def _swarm(run: Run) -> None:
     if not run.recipe.budget.target or not run.recipe.budget.proxy:
         raise UsageError("the swarm needs budget.target and budget.proxy, tokens of the real run and of one proxy; or run --until tokenize")
-    run.folders["swarm"] = swarm.run(run.work, run.recipe, run.tokens)
+    given = None if run.recipe.swarm.scores is None else swarm_files.read(run.recipe.swarm.scores)
+    for target, recipe in _targets(run):
+        run.swarms[target] = run.folders["swarm"] = swarm.run(run.work, recipe, run.tokens, given=given)
 
 
 def _fit(run: Run) -> None:
-    run.folders["fit"] = fit.run(run.work, run.recipe, run.tokens, run.folders["swarm"])
+    for target, recipe in _targets(run):
+        old = reuse.run(run.work, recipe, run.tables["quality"], run.tokens, run.swarms[target])
+        run.fits[target] = run.folders["fit"] = fit.run(run.work, recipe, run.tokens, run.swarms[target], old)
+
+
+def _targets(run: Run) -> list[tuple[int, Recipe]]:
+    """Each budget that a swarm stands for, with the recipe for it; the one nearest to the target, which the report shows, is last."""
+    budget = run.recipe.budget
+    return [(target, run.recipe.model_copy(update={"budget": budget.model_copy(update={"target": target})})) for target in budget.trained]
 
 
 def _mix(run: Run) -> None:
-    run.folders["mix"] = mix.run(run.work, run.recipe, run.tokens, run.folders["fit"])
+    run.folders["mix"] = mix.run(run.work, run.recipe, run.tokens, run.fits)
 
 
 def _validate(run: Run) -> None:
+    if run.recipe.swarm.scores is not None:
+        run.work.progress.say("validate is left out: the scores are another trainer's, so train the proposal and proportional at a larger size there")
+        return
     run.folders["validate"] = validate.run(run.work, run.recipe, run.tokens, run.folders["fit"], run.folders["mix"])
 
 
@@ -141,6 +158,7 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
     share = _share(sample)
     recipe = _sampled(recipes.load(path, overrides), share)
     _look(recipe)
+    _scores_are_there(recipe, until)
     if recipe.work.startswith("memory://") and engine.workers > 1:
         raise UsageError(f"work: {recipe.work}: processes do not share memory://. Use --workers 1, or a folder.")
     going = Run(recipe, Work(recipe.work, engine, Progress()), share)
@@ -180,10 +198,20 @@ def _look(recipe: Recipe) -> None:
                 templates.parse(template)
     named = {f"exclude.{name}": path for name, path in recipe.exclude}
     named |= {"tokenizer.file": recipe.tokenizer.file, "embed.fit": recipe.embed.fit, "quality.labels": recipe.quality.labels}
+    named |= {"fit.reuse": recipe.fit.reuse, "mix.freeze": recipe.mix.freeze}
     named |= {f"stream.stages.{number}.mixture": stage.mixture for number, stage in enumerate(recipe.stream.stages) if stage.mixture.endswith(".json")}
     for key, path in named.items():
         if path is not None and not exists(path):
             raise UsageError(f"{key}: no such file: {path}")
+
+
+def _scores_are_there(recipe: Recipe, until: str | None) -> None:
+    """A UsageError where a run would come to a swarm whose scores nobody has imported yet."""
+    path, names = recipe.swarm.scores, list(STEPS)
+    reached = until is None or names.index(until) >= names.index("swarm")
+    if path is not None and reached and not exists(path):
+        raise UsageError(f"swarm.scores: no such file: {path}. `cuvee swarm export RECIPE -o DIR` writes the runs to train, `cuvee swarm import RECIPE "
+                         "SCORES.csv` writes their scores there.")
 
 
 def _say_what_a_new_source_costs(run: Run) -> None:
@@ -213,7 +241,8 @@ def _sampled(recipe: Recipe, share: float | None) -> Recipe:
     """Under a sample budgets and stages shrink with the data, so that epochs stay what they are; small subsets are said, no error."""
     if share is None:
         return recipe
-    budget = Budget(target=round(recipe.budget.target * share), proxy=round(recipe.budget.proxy * share))
+    budget = Budget(target=round(recipe.budget.target * share), proxy=round(recipe.budget.proxy * share),
+                    targets=[round(target * share) for target in recipe.budget.targets])
     stages = [stage.model_copy(update={"tokens": round(stage.tokens * share)}) if stage.tokens else stage for stage in recipe.stream.stages]
     return recipe.model_copy(update={"budget": budget, "stream": recipe.stream.model_copy(update={"stages": stages}),
                                      "swarm": recipe.swarm.model_copy(update={"max_floored": 1.0})})
@@ -223,7 +252,31 @@ def check(path: str, overrides: Sequence[str] = ()) -> None:
     """Read the recipe and its inputs, and say what a run will do; nothing is written but the inputs' checksums."""
     recipe = recipes.load(path, overrides)
     _look(recipe)
-    print(summary.plan(Work(recipe.work, LocalEngine(1)), recipe))
+    work = Work(recipe.work, LocalEngine(1))
+    print("\n".join([summary.inputs(work, recipe), "", *plans.cost(work, recipe, plans.here()), *summary.floors(work, recipe)]))
+
+
+def plan(path: str, accelerator: str | None, flops: str | None, mfu: float, timed: bool, overrides: Sequence[str] = ()) -> None:
+    """Say what the swarm and validation will cost on a machine, and what differences they can show."""
+    recipe = recipes.load(path, overrides)
+    machine = plans.machine(accelerator, flops, mfu, timed)
+    work = Work(recipe.work, LocalEngine(1))
+    advice = plans.advice(work, recipe) if timed and recipe.budget.proxy else []
+    print("\n".join([*plans.cost(work, recipe, machine), *advice, "", *plans.resolution(work, recipe)]))
+
+
+def swarm_export(path: str, engine: Engine, out: str, rows: bool, overrides: Sequence[str] = ()) -> None:
+    """Write the swarm's runs that have no score yet, for a trainer outside Cuvee; what they need is done first."""
+    going = run(path, engine, until="tokenize", overrides=overrides)
+    with going.work.lock():
+        print(swarm_files.export(going.work, going.recipe, going.tokens, out, rows))
+
+
+def swarm_import(path: str, engine: Engine, scores: str, overrides: Sequence[str] = ()) -> None:
+    """Take another trainer's scores of the swarm's runs."""
+    going = run(path, engine, until="tokenize", overrides=overrides)
+    with going.work.lock():
+        print(swarm_files.take(going.work, going.recipe, going.tokens, scores))
 
 
 def status(path: str, overrides: Sequence[str] = ()) -> None:

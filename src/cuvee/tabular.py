@@ -8,9 +8,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,125 +18,42 @@ from pydantic import ValidationError
 from threadpoolctl import threadpool_limits
 
 from cuvee.config import Mix, Stream, parse_count, parse_share
+from cuvee.csv_files import Rows, read_counts, read_groups, read_map, read_mixtures, read_scores, same_names
+from cuvee.engine.local import cores
 from cuvee.engine.progress import Progress
 from cuvee.engine.store import exists, read_bytes, write_bytes, write_json
 from cuvee.errors import DataError, UsageError, nearest
+from cuvee.kernels import identify
+from cuvee.kernels import reuse as old_runs
 from cuvee.kernels import surrogate as models
 from cuvee.kernels.agreement import regret_at_1, spearman
+from cuvee.kernels.grid import Grid, grid_of, named_grid
 from cuvee.kernels.runs import Runs
+from cuvee.kernels.settings import FACTORED
+from cuvee.steps import frontier as frontiers
 from cuvee.steps.fit import uses
 from cuvee.steps.gate import listed
-from cuvee.steps.mix import TOLERANCE, Problem, describe
+from cuvee.steps.mix import check_reach, describe, joined, unchanged
+from cuvee.steps.problem import TOLERANCE, Problem
 
 FORMAT = 1        # of surrogate.json
-SUM_TOLERANCE = 0.01  # how far a run's weights may sum from 1: RegMix rounds its weights to 3 decimals, and is .996 to 1.003
-SHOWN = 5         # keys or names that a message lists
 BUDGET_FACTOR = 2.0  # epochs of weight 1 may differ from those of the fit by this; a swarm answers for its own budget
+COUNTS_AGREE = 0.01  # share by which the budgets may differ that a fit's domains stand for, one by one, by the counts that mix is given
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A CSV: its file, the name of its first column, its keys and its other columns, as text."""
+class Old:
+    """Files of an earlier swarm, and of which old domain each domain is part of."""
 
-    path: str
-    first: str
-    keys: list[str]
-    columns: list[str]
-    cells: list[list[str]]
-
-    def number(self, row: int, column: int) -> float:
-        try:
-            return float(self.cells[row][column])
-        except ValueError:
-            raise DataError(f"{self.path}, run {self.keys[row]}, column {self.columns[column]}: '{self.cells[row][column]}' is not a number.") from None
-
-
-def read_rows(path: str) -> Rows:
-    """A CSV with a header, a key in the first column, and no key or column twice."""
-    if not exists(path):
-        raise UsageError(f"no such file: {path}")
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: not UTF-8 at byte {error.start}. Save it as UTF-8.") from None
-    lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
-    if len(lines) < 2:
-        raise DataError(f"{path}: {len(lines)} lines; a header and at least one row are needed.")
-    head, cells = lines[0], lines[1:]
-    for number, line in enumerate(cells, 1):
-        if len(line) != len(head):
-            raise DataError(f"{path}, row {number}: {len(line)} cells, the header has {len(head)}.")
-    keys = [line[0].strip() for line in cells]
-    for what, names in (("column", head), ("key", keys)):
-        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
-        if twice:
-            raise DataError(f"{path}: {what} {', '.join(twice[:SHOWN])} occurs more than once; each must be there once.")
-    return Rows(path, head[0], keys, head[1:], [line[1:] for line in cells])
-
-
-def read_mixtures(path: str) -> tuple[Rows, np.ndarray]:
-    """Weights, divided by their sum. -> rows, (runs, domains)"""
-    rows = read_rows(path)
-    if not rows.columns:
-        raise DataError(f"{path}: there is no domain beside the column {rows.first}.")
-    weights = np.array([[rows.number(row, column) for column in range(len(rows.columns))] for row in range(len(rows.keys))])
-    bad = np.argwhere(~(np.isfinite(weights) & (weights >= 0)))
-    if len(bad):
-        row, column = bad[0]
-        raise DataError(f"{path}, run {rows.keys[row]}, domain {rows.columns[column]}: weight {weights[row, column]:g}; weights are finite and >= 0.")
-    sums = weights.sum(axis=1)
-    off = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE + 1e-12)
-    if len(off):
-        raise DataError(f"{path}, run {rows.keys[off[0]]}: weights sum to {sums[off[0]]:.6g}; they must sum to 1, give or take {SUM_TOLERANCE}.")
-    return rows, weights / sums[:, None]
-
-
-def read_scores(path: str, keys: Sequence[str], mixtures: str) -> tuple[list[str], np.ndarray]:
-    """Scores in the order of `keys`, NaN where a cell is empty or NaN. -> tasks, (runs, tasks)"""
-    rows = read_rows(path)
-    if not rows.columns:
-        raise DataError(f"{path}: there is no task beside the column {rows.first}.")
-    same_names("run", (mixtures, keys), (path, rows.keys))
-    at = {key: row for row, key in enumerate(rows.keys)}
-    values = np.array([[_score(rows, at[key], column) for column in range(len(rows.columns))] for key in keys])
-    return rows.columns, values
-
-
-def _score(rows: Rows, row: int, column: int) -> float:
-    if rows.cells[row][column].strip() == "":
-        return math.nan
-    value = rows.number(row, column)
-    if math.isinf(value):
-        raise DataError(f"{rows.path}, run {rows.keys[row]}, task {rows.columns[column]}: {value} is not a score. Leave the cell empty where a run failed.")
-    return value
-
-
-def read_counts(path: str, domains: Sequence[str], where: str) -> np.ndarray:
-    """Tokens of `domains` from a CSV `domain,tokens`. -> (domains,) > 0"""
-    rows = read_rows(path)
-    if rows.columns != ["tokens"]:
-        raise DataError(f"{path}: columns {rows.first}, {', '.join(rows.columns)}; a CSV of counts has domain,tokens.")
-    same_names("domain", (where, domains), (path, rows.keys))
-    tokens = {key: rows.number(row, 0) for row, key in enumerate(rows.keys)}
-    for name, count in tokens.items():
-        if not (math.isfinite(count) and count > 0):
-            raise DataError(f"{path}, domain {name}: {count:g} tokens; it must have some. Leave a domain without tokens out of all files.")
-    return np.array([tokens[name] for name in domains])
-
-
-def same_names(what: str, one: tuple[str, Sequence[str]], other: tuple[str, Sequence[str]]) -> None:
-    """Raise where two files do not name the same; each is its path and its names."""
-    for (path, names), (beside, known) in ((one, other), (other, one)):
-        seen = set(known)
-        only = [name for name in names if name not in seen]
-        if only:
-            more = f" and {len(only) - SHOWN} more" if len(only) > SHOWN else ""
-            raise DataError(f"{len(only)} {what}s of {path} are not in {beside}: {', '.join(only[:SHOWN])}{more}. Both must name the same {what}s.")
+    mixtures: str
+    scores: str
+    map: str
 
 
 @threadpool_limits.wrap(limits=1)  # a matrix product differs bitwise with the number of threads
-def fit(mixtures: str, scores: str, out: str, model: str, counts: str | None, budget: int | None, progress: Progress) -> None:
-    """Fit every task and write `out`."""
+def fit(mixtures: str, scores: str, out: str, model: str, counts: str | None, budget: int | None, progress: Progress, old: Old | None = None,
+        groups: str | None = None) -> None:
+    """Fit every task and write `out`; groups: a CSV of each domain's topic and band."""
     if model not in models.MODELS:
         raise UsageError(f"--model {model}: no such model. {nearest(model, models.MODELS)}")
     if (counts is None) != (budget is None):
@@ -146,13 +62,18 @@ def fit(mixtures: str, scores: str, out: str, model: str, counts: str | None, bu
     rows, weights = read_mixtures(mixtures)
     tasks, values = read_scores(scores, rows.keys, mixtures)
     runs = _runs(rows, weights, counts, budget)
+    runs = replace(runs, grid=_grid(groups, rows, model, progress))
+    if old is not None:
+        runs, values = _with_old(old, rows, runs, tasks, values, counts, progress)
     for remark in [*models.remarks(model, runs), *_missing(tasks, values)]:
         progress.say(f"WARNING: {remark}")
     try:
-        surrogate = models.fit_tasks(model, rows.columns, tasks, runs, values)
+        surrogate = models.fit_tasks(model, rows.columns, tasks, runs, values, cores())
     except ValueError as error:
         raise DataError(f"fit: {error}") from None
-    files = {name: _digest(path) for name, path in (("mixtures", mixtures), ("scores", scores), ("counts", counts)) if path is not None}
+    named = {"mixtures": mixtures, "scores": scores, "counts": counts, "groups": groups}
+    named |= {} if old is None else {"reuse": old.mixtures, "reuse_scores": old.scores, "map": old.map}
+    files = {name: _digest(path) for name, path in named.items() if path is not None}
     write_json(out, {"version": FORMAT, "model": model, "fingerprints": files, **surrogate.to_dict()})
     _report(surrogate, values, progress)
 
@@ -162,6 +83,39 @@ def _runs(rows: Rows, weights: np.ndarray, counts: str | None, budget: int | Non
         return Runs(weights)
     rate = _budget(budget) / read_counts(counts, rows.columns, rows.path)
     return Runs(weights, weights * rate, rate)
+
+
+def _grid(groups: str | None, rows: Rows, model: str, progress: Progress) -> Grid | None:
+    """Topic and band of each domain, from a file or from names like `t07.q5`."""
+    if groups is None:
+        return named_grid(rows.columns)
+    if model not in ("ensemble", "saturating"):
+        raise UsageError(f"--groups: the model {model} makes nothing of topics and bands; fit ensemble or saturating")
+    found = grid_of(*read_groups(groups, rows.columns, rows.path))
+    if found is None:
+        progress.say(f"WARNING: {groups}: fewer topics and bands than domains are needed, two of each at least; every domain stands for itself")
+    return found
+
+
+def _with_old(old: Old, rows: Rows, runs: Runs, tasks: Sequence[str], values: np.ndarray, counts: str | None,
+              progress: Progress) -> tuple[Runs, np.ndarray]:
+    """The new runs and, after them, those of an earlier swarm on the domains of now; tasks that are new have no score there."""
+    if counts is None:
+        raise UsageError("--reuse needs --counts: an old domain is split among its parts by their tokens")
+    then, weights = read_mixtures(old.mixtures)
+    parts = read_map(old.map, rows.columns, then.columns, old.mixtures)
+    part_of = np.array([old_runs.NEW if parts[name] is None else then.columns.index(parts[name]) for name in rows.columns], np.int64)
+    weights = old_runs.split(weights, part_of, read_counts(counts, rows.columns, rows.path))
+    known, scored = read_scores(old.scores, then.keys, old.mixtures)
+    gone = [name for name in known if name not in tasks]
+    if len(gone) == len(known):
+        raise DataError(f"{old.scores}: no task of it is among {', '.join(tasks[:5])}. Name old tasks as they are named now.")
+    if gone:
+        progress.say(f"WARNING: tasks of the old runs that are no longer scored are left out: {listed(gone)}")
+    columns = [scored[:, known.index(name)] if name in known else np.full(len(scored), np.nan) for name in tasks]
+    rate = runs.rate
+    joined = Runs(np.vstack([runs.weights, weights]), None if rate is None else np.vstack([runs.epochs, weights * rate]), rate, runs.grid)
+    return joined, np.vstack([values, np.column_stack(columns)])
 
 
 def _budget(budget: int) -> int:
@@ -183,14 +137,21 @@ def _report(surrogate: models.Surrogate, values: np.ndarray, progress: Progress)
         has = np.isfinite(scores)
         held, seen = fitted.out_of_fold[has], scores[has]
         progress.say(f"  {name}: {spearman(held, seen):.3f}, {regret_at_1(held, seen):.4g}, {seen.std():.4g}")
+    grouped = [name for name, fitted in zip(surrogate.tasks, surrogate.fits) if models.form(fitted.to_dict()) == FACTORED]
+    if surrogate.runs.grid is not None:
+        progress.say(f"topic x band predicts better than a coefficient for each domain on {len(grouped)} of {len(surrogate.tasks)} tasks"
+                     + (f": {listed(grouped)}" if grouped else ""))
+    even = np.array([1.0 if fitted.spread else 0.0 for fitted in surrogate.fits])
+    for remark in identify.remarks(identify.named(identify.identify(surrogate.fits, even), surrogate.domains)):
+        progress.say(f"WARNING: {remark}")
 
 
 def _digest(path: str) -> str:
     return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
-def read_surrogate(path: str, rate: dict[str, float] | None = None) -> models.Surrogate:
-    """What `fit` wrote; rate: epochs of weight 1 of each domain, where they differ from those of the fit."""
+def read_surrogate(path: str, rate: Mapping[str, float] | None = None, anywhere: bool = False) -> models.Surrogate:
+    """What `fit` wrote; rate: epochs of weight 1 of each domain, where they differ from those of the fit; anywhere: by any factor."""
     if not exists(path):
         raise UsageError(f"no such file: {path}")
     try:
@@ -198,19 +159,47 @@ def read_surrogate(path: str, rate: dict[str, float] | None = None) -> models.Su
         if fields.get("version", FORMAT) != FORMAT:
             raise DataError(f"{path}: version {fields['version']}; this Cuvee reads version {FORMAT}. Fit it again.")
         if rate is not None and fields["runs"]["rate"] is not None:
-            fields["runs"]["rate"] = _near(path, dict(zip(fields["domains"], fields["runs"]["rate"])), rate)
+            fields["runs"]["rate"] = _near(path, dict(zip(fields["domains"], fields["runs"]["rate"])), rate, anywhere)
         return models.Surrogate.from_dict(fields)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: not a surrogate that `cuvee fit` wrote ({type(error).__name__}: {error}).") from None
 
 
-def _near(path: str, fitted: dict[str, float], wanted: dict[str, float]) -> list[float]:
+def _near(path: str, fitted: Mapping[str, float], wanted: Mapping[str, float], anywhere: bool) -> list[float]:
     """The rates that are wanted, in the fit's order, if none is far from the fit's."""
     for name, rate in fitted.items():
-        if not 1 / BUDGET_FACTOR <= wanted[name] / rate <= BUDGET_FACTOR:
+        if not (anywhere or 1 / BUDGET_FACTOR <= wanted[name] / rate <= BUDGET_FACTOR):
             raise DataError(f"{path} was fitted where domain {name} alone would be seen {rate:.4g} times, by its --counts and --budget; here it is "
-                            f"{wanted[name]:.4g}, over {BUDGET_FACTOR:g} times off. Fit again with these counts and this budget, or mix for that one.")
+                            f"{wanted[name]:.4g}, over {BUDGET_FACTOR:g} times off. Fit a swarm for this budget too and name both, or allow it with --extrapolate.")
     return [wanted[name] for name in fitted]
+
+
+def _one(path: str, tokens: Mapping[str, float], budget: int, anywhere: bool) -> models.Surrogate:
+    """A single surrogate, which answers for budgets near its own."""
+    return read_surrogate(path, {name: budget / count for name, count in tokens.items()}, anywhere)
+
+
+def _several(paths: Sequence[str], tokens: Mapping[str, float], budget: int, anywhere: bool) -> models.Surrogate:
+    """Surrogates of swarms for several budgets, as one for `budget`."""
+    found = sorted(((_stands_for(path, surrogate, tokens), path, surrogate) for path in paths for surrogate in [read_surrogate(path)]), key=lambda each: each[0])
+    budgets = [each[0] for each in found]
+    for (one, path, _), (other, beside, _) in zip(found, found[1:]):
+        if other < one * (1 + COUNTS_AGREE):
+            raise DataError(f"{path} and {beside} were both fitted for {one:,} tokens; fit the runs of one budget together.")
+    check_reach(budgets, budget, anywhere)
+    return joined([each[2] for each in found], budgets, budget)
+
+
+def _stands_for(path: str, surrogate: models.Surrogate, tokens: Mapping[str, float]) -> int:
+    """Tokens of the training that a surrogate was fitted for."""
+    if surrogate.runs.rate is None:
+        raise DataError(f"{path} was fitted without --counts and --budget, so nothing says which budget it answers for. Fit it again with both.")
+    same_names("domain", (path, surrogate.domains), ("the first surrogate", list(tokens)))
+    budgets = surrogate.runs.rate * np.array([tokens[name] for name in surrogate.domains])
+    if np.ptp(budgets) > COUNTS_AGREE * budgets.min():
+        raise DataError(f"{path}: fitted with other counts: by those given here its domains stand for {budgets.min():,.0f} to {budgets.max():,.0f} tokens. "
+                        "Fit it again with these counts.")
+    return round(float(np.median(budgets)))
 
 
 @threadpool_limits.wrap(limits=1)
@@ -233,22 +222,30 @@ def predict(path: str, mixtures: str, out: str) -> int:
 
 
 @threadpool_limits.wrap(limits=1)
-def mix(path: str, counts: str, budget: int, out: str, config: Mix, seed: int, progress: Progress) -> dict[str, Any]:
-    """Write the best mixture of the domains for a training of `budget` tokens, in whole parts."""
-    surrogate = read_surrogate(path)
-    tokens = read_counts(counts, surrogate.domains, path)
-    surrogate = read_surrogate(path, dict(zip(surrogate.domains, (_budget(budget) / tokens).tolist())))
-    whole = [int(count) if count == int(count) else count for count in tokens.tolist()]
-    problem = Problem(surrogate, importance(surrogate, config, progress), tokens, budget, config, Stream().parts)
-    fingerprints = {"surrogate": _digest(path), "counts": _digest(counts)}
+def mix(paths: Sequence[str], counts: str, budget: int, out: str, config: Mix, seed: int, progress: Progress,
+        frontier: str | None = None) -> dict[str, Any]:
+    """Write the best mixture of the domains for a training of `budget` tokens, in whole parts.
+
+    paths: one surrogate, or those of swarms for several budgets; frontier: a CSV of the best mixtures at other values of kl
+    """
+    domains = read_surrogate(paths[0]).domains
+    sizes = read_counts(counts, domains, paths[0])
+    tokens = dict(zip(domains, sizes.tolist()))
+    read = _one(paths[0], tokens, _budget(budget), config.extrapolate) if len(paths) == 1 else _several(paths, tokens, _budget(budget), config.extrapolate)
+    whole = {name: int(tokens[name]) if tokens[name] == int(tokens[name]) else tokens[name] for name in read.domains}
+    frozen = {} if config.freeze is None else unchanged(config.freeze, whole)
+    problem = Problem(read, importance(read, config, progress), np.array([tokens[name] for name in read.domains]), budget, config, Stream().parts, frozen)
+    marks = {"surrogate" if len(paths) == 1 else f"surrogate.{number}": _digest(path) for number, path in enumerate(paths, 1)}
     try:
-        found, best = describe(problem, dict(zip(surrogate.domains, whole)), np.random.default_rng(seed), fingerprints)
+        found = describe(problem, whole, np.random.default_rng(seed), {**marks, "counts": _digest(counts)})
     except ValueError as error:
         raise DataError(f"mix: {error}") from None
-    write_json(out, found)
-    if best.kkt > TOLERANCE:
-        progress.say(f"WARNING: the search stopped early; a mixture better by up to {best.kkt:.2g} SDs of the swarm may be left")
-    return found
+    write_json(out, found.mixture)
+    if frontier is not None:
+        frontiers.write_csv(frontier, read.domains, found.points)
+    if found.solution.kkt > TOLERANCE:
+        progress.say(f"WARNING: the search stopped early; a mixture better by up to {found.solution.kkt:.2g} SDs of the swarm may be left")
+    return found.mixture
 
 
 def importance(surrogate: models.Surrogate, config: Mix, progress: Progress) -> np.ndarray:
@@ -266,9 +263,9 @@ def importance(surrogate: models.Surrogate, config: Mix, progress: Progress) -> 
     return wanted / wanted.sum()
 
 
-def settings(max_epochs: float, kl: float, tasks: Sequence[str], groups: Sequence[str], protect: Sequence[str]) -> Mix:
-    """The options of `cuvee mix` as a section of a recipe."""
-    found = {"max_epochs": max_epochs, "kl": kl, "tasks": dict(_named("--task", text) for text in tasks),
+def settings(tasks: Sequence[str], groups: Sequence[str], protect: Sequence[str], **plain: Any) -> Mix:
+    """The options of `cuvee mix` as a section of a recipe. plain: those that are a key and a value"""
+    found = {**plain, "tasks": dict(_named("--task", text) for text in tasks),
              "groups": dict(_group(text) for text in groups), "protect": dict(_named("--protect", text) for text in protect)}
     try:
         return Mix.model_validate(found)

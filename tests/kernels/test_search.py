@@ -6,6 +6,7 @@ from cuvee.kernels.runs import Runs
 from cuvee.kernels.search import minimise, mixture_objective, stationarity_gap
 from cuvee.kernels.simplex import project_kl
 from cuvee.kernels.surrogate import MODELS, fit
+from tests.kernels.exact import by_barrier, law
 
 CONVEX = ["saturating", "loglinear", "linear"]
 
@@ -92,6 +93,21 @@ def test_wide_problems_are_solved_under_tight_caps():
     found = minimise(mixture_objective(fits, np.ones(3), natural, 0.05, 0.5), natural, caps)
     assert found.kkt <= 1e-6
     assert (found.weights >= caps * (1 - 1e-9)).sum() > 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_200_domains_and_50_tasks_are_solved_as_by_an_exact_solver(seed):
+    objective, caps = law(seed, 200, 50)
+    found = minimise(objective, objective.natural, caps)
+    assert (found.weights <= caps).all() and found.weights.sum() == pytest.approx(1, abs=1e-12)
+    assert found.kkt <= 1e-6 and abs(found.value - by_barrier(objective, caps)) < 1e-5
+
+
+def test_200_random_problems_are_solved_as_by_an_exact_solver():
+    for seed in range(200):
+        objective, caps = law(seed, 4 + seed % 20, 1 + seed % 7, kl=(0.0, 0.02, 0.5)[seed % 3])
+        found = minimise(objective, objective.natural, caps, 1e-7)
+        assert (found.weights <= caps).all() and abs(found.value - by_barrier(objective, caps)) < 1e-5, seed
 
 
 def test_caps_that_cannot_be_met_are_an_error():

@@ -1,20 +1,22 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from cuvee.engine.store import join, read_bytes, read_json
-from cuvee.errors import DataError
+from cuvee.errors import DataError, UsageError
 from cuvee.kernels.search import minimise
 from cuvee.kernels.simplex import proportional, uniform
 from cuvee.kernels.surrogate import Surrogate
+from cuvee.steps import mix
 from tests.steps import mixing
 from tests.steps.mixing import NAMES, TARGET, TOKENS, truth
 
 PARTS = 1_048_576
-KEYS = {"version", "budget", "parts", "domains", "tasks", "objective", "kkt", "baselines", "fingerprints"}
+KEYS = {"version", "budget", "parts", "domains", "tasks", "mean", "optimism", "objective", "kkt", "baselines", "frontier", "fingerprints"}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,9 @@ def test_mixture_json_holds_what_it_says(done):
     assert [each["predicted"] for each in found["tasks"]] == pytest.approx(mine.tolist())
     assert [each["proportional"] for each in found["tasks"]] == pytest.approx(base.tolist())
     assert [each["name"] for each in found["tasks"]] == list(mixing.TASKS) and all(each["sd"] > 0 for each in found["tasks"])
-    assert set(found["baselines"]) == {"proportional", "unimax", "uniform"}
+    assert set(found["baselines"]) == {"proportional", "unimax", "uniform", "temperature"}
+    root = np.sqrt(TOKENS)  # temperature 2
+    assert found["baselines"]["temperature"]["weights"] == pytest.approx(dict(zip(NAMES, root / root.sum())))
     assert found["baselines"]["uniform"]["weights"] == dict(zip(NAMES, uniform(6)))
     assert found["baselines"]["proportional"]["predicted"]["quiz"] == pytest.approx(base[0])
     assert 0 <= found["kkt"] <= 1e-6 and set(found["fingerprints"]) == {"tokens", "fit", "mix"}
@@ -73,7 +77,9 @@ def test_no_domain_passes_its_epochs_even_in_few_parts(tmp_path, epochs, parts):
     found = read_json(mixing.case(tmp_path, mixing.world(), mix={"max_epochs": epochs}, stream={"parts": parts}).mix().file("mixture.json"))
     shares = np.array([each["parts"] for each in found["domains"]])
     assert shares.sum() == parts and (shares * TARGET <= epochs * TOKENS * parts).all()
-    assert (shares == np.floor(epochs * TOKENS / TARGET * parts)).any()  # some cap binds
+    full = shares == np.floor(epochs * TOKENS / TARGET * parts)
+    chosen = next(point for point in found["frontier"] if point["chosen"])
+    assert full.any() and chosen["capped"] == [name for name, at in zip(NAMES, full) if at]
 
 
 def test_epochs_that_no_run_saw_are_not_proposed(done, tmp_path):
@@ -93,7 +99,7 @@ def test_caps_that_cannot_be_met_name_the_largest_sum(tmp_path):
 
 def test_domains_are_joined_by_name(done, tmp_path):
     _, found = done
-    turned = [NAMES[place] for place in (3, 1, 4, 0, 5, 2)]
+    turned = [NAMES[place] for place in (4, 5, 0, 1, 2, 3)]  # bands stay together, since names say what belongs together
     other = read_json(mixing.case(tmp_path, replace(mixing.world(), names=turned)).mix().file("mixture.json"))
     given = {each["name"]: each for each in other["domains"]}
     assert [each["name"] for each in other["domains"]] == NAMES and [given[name]["tokens"] for name in turned] == TOKENS.tolist()
@@ -127,6 +133,55 @@ def test_a_domain_without_tokens_has_no_part(tmp_path):
 def test_tasks_of_weight_0_alone_are_refused(tmp_path):
     with pytest.raises(ValueError, match="every task weight 0"):
         mixing.case(tmp_path, mixing.world(), mix={"tasks": {"quiz": 0}})
+
+
+def test_the_frontier_trades_predicted_score_for_nearness_and_holds_the_proposal(done):
+    case, found = done
+    points = found["frontier"]
+    assert [point["kl"] for point in points] == sorted(point["kl"] for point in points) and [point["kl"] for point in points if point["chosen"]] == [0.05]
+    chosen = next(point for point in points if point["chosen"])
+    assert chosen["predicted"] == found["mean"]["predicted"] and chosen["max_epochs"] == pytest.approx(max(each["epochs"] for each in found["domains"]))
+    divergence = sum(each["weight"] * np.log(each["weight"] / each["natural"]) for each in found["domains"] if each["weight"])
+    assert chosen["divergence"] == pytest.approx(divergence)
+    worth = [point["predicted"] + case.recipe.mix.risk * point["sd"] for point in points]  # what the pull is weighed against
+    for near, far in zip(range(1, len(points)), range(len(points) - 1)):
+        assert points[near]["divergence"] <= points[far]["divergence"] + 1e-4 and worth[near] >= worth[far] - 1e-4
+
+
+def test_what_is_frozen_keeps_its_proportions_and_the_rest_is_best(tmp_path):
+    made = mixing.world()
+    old = [{"name": name, "tokens": int(count), "weight": weight} for name, count, weight in zip(NAMES, TOKENS, [0.3, 0.1, 0.2, 0.1, 0.2, 0.1])]
+    old[4]["tokens"] += 1  # changed, as is the last, which is not there under its name
+    old[5]["name"] = "t09.q1"
+    (tmp_path / "old.json").write_text(json.dumps({"domains": old}))
+    found = read_json(mixing.case(tmp_path / "work", made, mix={"freeze": str(tmp_path / "old.json")}).mix().file("mixture.json"))
+    parts = np.array([each["parts"] for each in found["domains"]])
+    held = parts[:4].sum()
+    assert found["frozen"] == NAMES[:4] and np.abs(parts[:4] - held * np.array([3, 1, 2, 1]) / 7).max() <= 1
+    free = read_json(mixing.case(tmp_path / "free", made).mix().file("mixture.json"))
+    assert 0 < held < PARTS and free["objective"] < found["objective"] < true_loss(proportional(TOKENS))[0] and found["kkt"] <= 1e-6
+    low, high = (np.array([each[end] for each in found["domains"][:4]]) for end in ("low", "high"))
+    assert (low < parts[:4] / PARTS).all() and (high > parts[:4] / PARTS).all()
+
+
+def test_a_file_without_an_unchanged_domain_is_refused(tmp_path):
+    old = [{"name": name, "tokens": int(count) + 1, "weight": 0.2} for name, count in zip(NAMES, TOKENS)]
+    (tmp_path / "old.json").write_text(json.dumps({"domains": old}))
+    with pytest.raises(DataError, match=r"nothing to freeze; 6 have the name but other tokens: t00\.q1"):
+        mixing.case(tmp_path / "work", mixing.world(), mix={"freeze": str(tmp_path / "old.json")}).mix()
+
+
+def test_swarms_of_two_budgets_answer_for_one_between(tmp_path):
+    """At a budget that was trained it is that swarm's mixture; far outside, a question of mix.extrapolate."""
+    case = mixing.case(tmp_path, mixing.world(), budget={"target": TARGET, "proxy": 20_000, "targets": [TARGET // 2, TARGET]})
+    fits = {TARGET // 2: case.fit(), TARGET: case.fit()}  # the tables of one swarm stand for both
+    found = read_json(mix.run(case.work, case.recipe, case.tokens, fits).file("mixture.json"))
+    alone = read_json(mix.run(case.work, case.recipe, case.tokens, {TARGET: fits[TARGET]}).file("mixture.json"))
+    np.testing.assert_allclose(weights_of(found), weights_of(alone), atol=2e-3)
+    assert set(found["fingerprints"]) == {"tokens", f"fit.{TARGET // 2}", f"fit.{TARGET}", "mix"}
+    far = case.recipe.model_copy(update={"budget": case.recipe.budget.model_copy(update={"target": 5 * TARGET})})
+    with pytest.raises(UsageError, match=r"10,000,000 tokens lies 5 times outside of 1,000,000 to 2,000,000.*--extrapolate"):
+        mix.run(case.work, far, case.tokens, fits)
 
 
 def test_groups_and_protected_tasks_of_a_recipe_are_kept(done, tmp_path):

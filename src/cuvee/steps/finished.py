@@ -15,19 +15,20 @@ from cuvee.steps.documents import Shard, shards
 PLACES = {"documents": "ingest"}  # tables that are not named as their step is
 TABLES = ("documents", "filter", "decontaminate", "dedup", "embed", "topics", "quality", "tokenize")
 NOTE = "recipe.json"
-PATHS = ("path", "file", "fit", "labels", "ids", "urls", "hosts")  # keys that say where a file lies; its content is in the fingerprints
+PATHS = ("path", "file", "fit", "labels", "ids", "urls", "hosts", "freeze", "reuse", "scores")  # keys that say where a file lies; its content is in the fingerprints
 JUDGES = ("filter", "decontaminate", "dedup")
 
 
 def identity(recipe: Recipe, sample: float | None) -> dict[str, Any]:
-    """What a recipe asks for, flat, by dotted key; where its files lie is no part of it."""
-    return _flat({**recipe.model_dump(mode="json", by_alias=True, exclude={"work"}), "sample": sample})
+    """What a recipe asks for, flat, by dotted key; where its files lie is no part of it, and no resource."""
+    resources = {"work": True, "swarm": {"gpus", "device_memory"}}
+    return _flat({**recipe.model_dump(mode="json", by_alias=True, exclude=resources), "sample": sample})
 
 
 def _flat(value: Any, key: str = "") -> dict[str, Any]:
     if isinstance(value, (dict, list)) and value:
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
-        return {k: v for name, each in pairs if name not in PATHS for k, v in _flat(each, f"{key}.{name}" if key else str(name)).items()}
+        return {k: v for name, each in pairs if name not in PATHS or isinstance(each, dict) for k, v in _flat(each, f"{key}.{name}" if key else str(name)).items()}
     return {key: value}
 
 

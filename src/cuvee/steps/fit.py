@@ -16,6 +16,7 @@ from cuvee.engine.shard import Folder
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, join, read_json
 from cuvee.errors import UsageError, missing_extra, nearest
+from cuvee.kernels import identify
 from cuvee.kernels import surrogate as models
 from cuvee.kernels import trees
 from cuvee.kernels.agreement import regret_at_1, spearman, spearman_interval
@@ -28,18 +29,18 @@ LEAST_RUNS = 5  # that must be left without one fold, and that a rank correlatio
 USES = ("numba", "numpy", "scipy")
 
 
-def run(work: Work, recipe: Recipe, tokens: store.TokenStore, swarm: Folder) -> Folder:
-    """A folder with `surrogate.json` and `fit.json`; what is left out, and why, is said each time."""
+def run(work: Work, recipe: Recipe, tokens: store.TokenStore, swarm: Folder, old: Folder | None = None) -> Folder:
+    """A folder with `surrogate.json` and `fit.json`; what is left out, and why, is said each time. old: what reuse.py left"""
     names = [task["name"] for task in read_json(swarm.file("runs.json"))["tasks"]]
     for name in recipe.mix.tasks:
         if name not in names:
             raise UsageError(f"mix.tasks: the swarm has no task '{name}'. {nearest(name, names)}")
-    inputs = scores.Inputs.of(swarm.url, tokens, recipe.budget.target)
+    inputs = scores.Inputs.of(swarm.url, tokens, recipe.budget.target, None if old is None else old.file("old.json"))
     for name in recipe.protected:
         if name not in names:
             raise UsageError(f"mix.protect: the swarm has no task '{name}'. {nearest(name, names)}")
     shared = {"model": recipe.fit.model, "seed": recipe.seed}
-    step = Step("fit.tasks", VERSION, {**shared, "target": recipe.budget.target}, (tokens.fingerprint, swarm.fingerprint), uses(recipe.fit.model))
+    step = Step("fit.tasks", VERSION, {**shared, "target": recipe.budget.target}, (tokens.fingerprint, swarm.fingerprint, *([] if old is None else [old.fingerprint])), uses(recipe.fit.model))
     fits = work.do(step, [Task(name, fit_task, {"inputs": inputs, "name": _file(place), "task": name, **shared}) for place, name in enumerate(names)])
     rule = {"chosen": recipe.mix.tasks, "roles": gate.roles(recipe), "min_snr": recipe.fit.min_snr, "min_predictability": recipe.fit.min_predictability}
     folder = work.do(Step("fit", VERSION, {**shared, **rule}, (fits.fingerprint,), uses(recipe.fit.model)),
@@ -112,10 +113,11 @@ def gather(out: Output, inputs: scores.Inputs, folder: str, model: str, seed: in
     whole = np.isfinite(means[0])
     mean = agreement(means[1][whole], means[0][whole], seed) | _noise(swarm.runs.weights[whole], means[0][whole])
     missing = {name: each["missing"] for name, each in found.items() if each["missing"]}
+    blurred = identify.named(identify.identify(list(fits.values()), np.array([weights.get(name, 0.0) for name in fits])), swarm.domains)
     out.json("fit.json", {
         "model": model, "tasks": [_task(name, each, weights.get(name, 0.0), why[name]) for name, each in found.items()],
-        "mean": mean, "runs": _runs(swarm, measured, predicted, means),
-        "notes": [*swarm.notes, *models.remarks(model, swarm.runs), *_missing(missing), *notes, *_blind(mean)]})
+        "mean": mean, "identified": blurred, "runs": _runs(swarm, measured, predicted, means),
+        "notes": [*swarm.notes, *models.remarks(model, swarm.runs), *_missing(missing), *notes, *_blind(mean), *identify.remarks(blurred)]})
     return {"runs": len(swarm.keys), "tasks": len(found), "weighted": len(weights), "missing": sum(missing.values())}
 
 
@@ -127,7 +129,8 @@ def mean_z(values: Mapping[str, np.ndarray], fits: Mapping[str, models.Fitted], 
 def _task(name: str, found: Mapping[str, Any], weight: float, why: str | None) -> dict[str, Any]:
     shown = ("kind", "role", "swarm_sd", "noise_sd", "freedom", "snr", "resolves", "noise_ratio", "noise_p", "predictability",
              "spearman", "low", "high", "regret", "missing")
-    return {"name": name, "weight": weight, "why": why, **{key: found.get(key) for key in shown}}
+    form = found["fit"] and models.form(found["fit"])
+    return {"name": name, "weight": weight, "why": why, "form": form, **{key: found.get(key) for key in shown}}
 
 
 def _noise(weights: np.ndarray, means: np.ndarray) -> dict[str, float | int | None]:

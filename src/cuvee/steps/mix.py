@@ -1,16 +1,14 @@
-"""Mix: the mixture of least predicted loss that repeats no domain too often, in whole parts.
+"""Mix: the mixture of least predicted loss that repeats no domain too often, in whole parts: `mixture.json`.
 
-minimise sum_t omega_t z_t(w) + kl KL(w || natural) + risk SD(w) under epoch caps, limits of groups and of protected
-tasks; writes `mixture.json`.
+`problem.py` has what is minimised and how; for a budget between those of several swarms, kernels/ratios.py what is
+predicted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from functools import cached_property
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,79 +17,44 @@ from cuvee.engine.run import Work
 from cuvee.engine.shard import Folder
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, exists, join, read_bytes, read_json, write_bytes
-from cuvee.errors import DataError, UsageError, nearest
-from cuvee.kernels.groups import Groups, excess, quantize_groups
-from cuvee.kernels.protect import KEPT, minimise_within
-from cuvee.kernels.search import Objective, Solution, minimise, mixture_objective
-from cuvee.kernels.simplex import check_reach, epoch_caps, epochs, proportional, uniform, unimax
-from cuvee.kernels.surrogate import Fitted, Surrogate
+from cuvee.errors import DataError, UsageError
+from cuvee.kernels.ratios import beyond, interpolate, share_between
+from cuvee.kernels.search import Solution
+from cuvee.kernels.simplex import epochs
+from cuvee.kernels.surrogate import Surrogate
 from cuvee.steps import store
+from cuvee.steps.frontier import Point, described, frontier
+from cuvee.steps.problem import TOLERANCE, Problem, cap_parts, check_limits, choose, ranges
 from cuvee.steps.scores import same_domains
 
-VERSION = 1
+VERSION = 2
 FORMAT = 1       # of mixture.json
 FILE = "mixture.json"
-TOLERANCE = 1e-6  # kkt, in SDs of the swarm
-BEST_RUNS = 3    # mixtures of the swarm, best by the objective, that the search starts from too
-DRAWS = 40       # fits that might have been; their optima give low and high
-DRAW_TOLERANCE = 1e-3  # kkt of these
-ROUNDINGS = 4    # solutions with ever more margin, until whole parts protect all tasks
-RANGE = (0.05, 0.95)   # quantiles of the optima; 77 % of the true ones lay inside (docs/decisions.md)
+REACH = 2.0      # a budget further outside of those of the swarms than by this factor needs mix.extrapolate
+SHOWN = 5        # names that a message lists
 
 
-@dataclass(frozen=True)
-class Problem:
-    """What is minimised: fits of the tasks that count, over the domains that have tokens."""
+class Described(NamedTuple):
+    """`mixture.json`, how it was found, and the frontier with its weights."""
 
-    surrogate: Surrogate
-    importance: np.ndarray  # (tasks,)
-    tokens: np.ndarray      # (domains,) > 0
-    budget: int
-    config: Mix
-    parts: int
-
-    @property
-    def natural(self) -> np.ndarray:
-        return proportional(self.tokens)
-
-    @cached_property
-    def fits(self) -> tuple[Fitted, ...]:
-        """What the search follows: every task's models that have slopes."""
-        try:
-            return self.surrogate.smoothed().fits
-        except ValueError as error:
-            raise DataError(f"mix: {error}") from None
-
-    def objective(self, fits: Sequence[Fitted], risk: float) -> Objective:
-        return mixture_objective(fits, self.importance, self.natural, self.config.kl, risk)
-
-    @cached_property
-    def groups(self) -> Groups:
-        """Limits in whole parts, as weights."""
-        found = self.config.groups.values()
-        members = [[any(fnmatchcase(name, glob) for glob in group.domains) for name in self.surrogate.domains] for group in found]
-        low = np.ceil([group.low * self.parts - 1e-6 for group in found])
-        high = np.floor([group.high * self.parts + 1e-6 for group in found])
-        return Groups(np.array(members, bool).reshape(len(found), len(self.tokens)), low / self.parts, high / self.parts)
-
-    def protection(self, margin: np.ndarray) -> list[Objective]:
-        """(score - natural score - allowed) / spread + margin of every protected task, <= 0 where it is kept."""
-        fits = dict(zip(self.surrogate.tasks, self.fits))
-
-        def limit(fitted: Fitted, allowed: float, more: float) -> Objective:
-            most, spread = fitted.predict(self.natural[None])[0] + allowed, fitted.spread or 1.0
-            return lambda weights: (float((fitted.predict(weights[None])[0] - most) / spread + more), fitted.gradient(weights[None])[0] / spread)
-
-        return [limit(fits[name], allowed, more) for (name, allowed), more in zip(self.config.protect.items(), margin)]
+    mixture: dict[str, Any]
+    solution: Solution
+    points: list[Point]
 
 
-def run(work: Work, recipe: Recipe, tokens: store.TokenStore, fit: Folder) -> Folder:
-    """A folder with `mixture.json`, which is also written to WORK when its bytes differ."""
-    config = {"mix": recipe.mix.identity(), "budget": recipe.budget.target, "parts": recipe.stream.parts, "seed": recipe.seed}
-    step = Step("mix", VERSION, config, (tokens.fingerprint, fit.fingerprint), ("numba", "numpy", "scipy"))
-    args = {"fit": fit.url, "names": tuple(tokens.names), "tokens": tuple(tokens.tokens.tolist()), "budget": recipe.budget.target,
-            "parts": recipe.stream.parts, "config": recipe.mix, "seed": recipe.seed,
-            "fingerprints": {"tokens": tokens.fingerprint, "fit": fit.fingerprint, "mix": step.fingerprint}}
+def run(work: Work, recipe: Recipe, tokens: store.TokenStore, fits: Mapping[int, Folder]) -> Folder:
+    """A folder with `mixture.json`, which is also written to WORK when its bytes differ. fits: target budget -> its fit"""
+    budgets, counts = sorted(fits), dict(zip(tokens.names, tokens.tokens.tolist()))
+    check_reach(budgets, recipe.budget.target, recipe.mix.extrapolate)
+    config = recipe.mix.model_copy(update={"protect": recipe.protected})
+    frozen = {} if config.freeze is None else unchanged(config.freeze, counts)
+    shared = {"budget": recipe.budget.target, "parts": recipe.stream.parts, "seed": recipe.seed, "frozen": frozen}
+    inputs = tuple(fits[target].fingerprint for target in budgets)
+    identity = {name: value for name, value in config.identity().items() if name not in ("freeze", "extrapolate")}
+    step = Step("mix", VERSION, {"mix": identity, "targets": budgets, **shared}, (tokens.fingerprint, *inputs), ("numba", "numpy", "scipy"))
+    marks = dict(zip(["fit"] if len(fits) == 1 else [f"fit.{target}" for target in budgets], inputs))
+    args = {"fits": {target: fits[target].url for target in budgets}, "counts": counts, "config": config, **shared,
+            "fingerprints": {"tokens": tokens.fingerprint, **marks, "mix": step.fingerprint}}
     folder = work.do(step, [Task("mix", mix, args)])
     data, url = read_bytes(folder.file(FILE)), join(work.url, FILE)
     if not exists(url) or read_bytes(url) != data:
@@ -102,107 +65,90 @@ def run(work: Work, recipe: Recipe, tokens: store.TokenStore, fit: Folder) -> Fo
     return folder
 
 
-def mix(out: Output, fit: str, names: Sequence[str], tokens: Sequence[int], budget: int, parts: int, config: Mix, seed: int,
+def mix(out: Output, fits: Mapping[int, str], counts: Mapping[str, int], budget: int, parts: int, config: Mix, seed: int, frozen: Mapping[str, float],
         fingerprints: Mapping[str, str]) -> Counts:
-    surrogate = Surrogate.from_dict(read_json(join(fit, "surrogate.json")))
-    weights = {task["name"]: task["weight"] for task in read_json(join(fit, "fit.json"))["tasks"]}
-    counts = dict(zip(names, tokens))
-    same_domains(surrogate.domains, [name for name, count in counts.items() if count])
+    """fits: target budget -> URL of its fit; counts: tokens of every domain of the store"""
+    budgets = sorted(fits)
+    surrogates = [Surrogate.from_dict(read_json(join(fits[target], "surrogate.json"))) for target in budgets]
+    weights = [{task["name"]: task["weight"] for task in read_json(join(fits[target], "fit.json"))["tasks"]} for target in budgets]
+    for surrogate in surrogates:
+        same_domains(surrogate.domains, [name for name, count in counts.items() if count])
+    surrogate = joined(_alike(surrogates), budgets, budget)
     sizes = np.array([counts[name] for name in surrogate.domains], float)
-    problem = Problem(surrogate, np.array([weights[name] for name in surrogate.tasks]), sizes, budget, config, parts)
-    found, best = describe(problem, counts, np.random.default_rng(seed), fingerprints)
-    out.json(FILE, found)
-    return {"domains": len(names), "tasks": len(weights), "iterations": best.iterations, "starts": best.starts}
+    problem = Problem(surrogate, importance(surrogate, weights, budgets, budget), sizes, budget, config, parts, frozen)
+    found = describe(problem, counts, np.random.default_rng(seed), fingerprints)
+    out.json(FILE, found.mixture)
+    return {"domains": len(counts), "tasks": len(surrogate.tasks), "iterations": found.solution.iterations, "starts": found.solution.starts}
 
 
-def describe(problem: Problem, counts: Mapping[str, int], rng: np.random.Generator,
-             fingerprints: Mapping[str, str]) -> tuple[dict[str, Any], Solution]:
-    """What `mixture.json` holds, and how it was found. counts: tokens of all domains, in the order that is wanted"""
+def check_reach(budgets: Sequence[int], budget: int, extrapolate: bool) -> None:
+    """Raise where `budget` lies further from what the swarms stand for than the surrogates can say."""
+    off = beyond(budgets, budget)
+    if len(budgets) > 1 and off > REACH and not extrapolate:
+        raise UsageError(f"a budget of {budget:,} tokens lies {off:.3g} times outside of {budgets[0]:,} to {budgets[-1]:,}, for which the swarms were "
+                         f"trained; up to {REACH:g} times is drawn on. Train a swarm for that budget (budget.targets), or allow it: mix.extrapolate, --extrapolate.")
+
+
+def joined(surrogates: Sequence[Surrogate], budgets: Sequence[int], budget: int) -> Surrogate:
+    """What the surrogates of `budgets` say of `budget`: the only one, or a line in log budget between two."""
+    if len(surrogates) == 1:
+        return surrogates[0]
+    try:
+        return interpolate(surrogates, budgets, budget)
+    except ValueError as error:
+        raise DataError(f"mix: {error}") from None
+
+
+def importance(surrogate: Surrogate, weights: Sequence[Mapping[str, float]], budgets: Sequence[int], budget: int) -> np.ndarray:
+    """Weight of each task, drawn between the two fits that are used and no further. -> (tasks,), sum 1"""
+    if len(weights) == 1:
+        return np.array([weights[0][name] for name in surrogate.tasks])
+    place, share = share_between(budgets, budget)
+    share = min(max(share, 0.0), 1.0)
+    found = np.array([(1 - share) * weights[place][name] + share * weights[place + 1][name] for name in surrogate.tasks])
+    if found.sum() <= 0:
+        raise DataError(f"mix: no task that counts was fitted for all of {', '.join(f'{each:,}' for each in budgets)} tokens. See `notes` in each fit.json.")
+    return found / found.sum()
+
+
+def _alike(surrogates: Sequence[Surrogate]) -> list[Surrogate]:
+    """With the tasks that all of them have: one may be too noisy or too often missing in a swarm to be fitted there."""
+    common = set.intersection(*(set(each.tasks) for each in surrogates))
+    kept = [[(name, fitted) for name, fitted in zip(each.tasks, each.fits) if name in common] for each in surrogates]
+    return [replace(each, tasks=tuple(name for name, _ in pairs), fits=tuple(fitted for _, fitted in pairs)) for each, pairs in zip(surrogates, kept)]
+
+
+def unchanged(path: str, counts: Mapping[str, int | float]) -> dict[str, float]:
+    """Weights, in the mixture of a file, of the domains that are what they were: the same name and the same tokens.
+
+    counts: tokens of the domains now. A number of a topic alone says nothing: clusters are numbered anew.
+    """
+    if not exists(path):
+        raise UsageError(f"freeze: no such file: {path}")
+    try:
+        old = {each["name"]: (each["tokens"], float(each["weight"])) for each in read_json(path)["domains"]}
+    except (ValueError, KeyError, TypeError):
+        raise DataError(f"{path}: not a mixture.json that `cuvee run` or `cuvee mix` wrote") from None
+    same = {name: old[name][1] for name, count in counts.items() if count and name in old and old[name][0] == count}
+    if not sum(same.values()):
+        other = [name for name in counts if name in old and name not in same]
+        said = f"; {len(other)} have the name but other tokens: {', '.join(other[:SHOWN])}" if other else ""
+        raise DataError(f"{path}: no domain that it gives weight has the same name and the same tokens as here, so there is nothing to freeze{said}.")
+    return same
+
+
+def describe(problem: Problem, counts: Mapping[str, int], rng: np.random.Generator, fingerprints: Mapping[str, str]) -> Described:
+    """The best mixture and all that is said of it. counts: tokens of all domains, in the order that is wanted"""
     check_limits(problem)
     whole = cap_parts(problem)
     best, chosen = choose(problem, whole)
-    low, high = weight_range(problem, whole / problem.parts, chosen / problem.parts, rng)
-    return {"version": FORMAT, "budget": problem.budget, "parts": problem.parts, "domains": _domains(counts, problem, chosen, low, high),
-            **_predicted(problem, chosen / problem.parts), "kkt": best.kkt, "fingerprints": dict(fingerprints)}, best
-
-
-def check_limits(problem: Problem) -> None:
-    """Groups hold a domain each, protected tasks exist."""
-    for name, members in zip(problem.config.groups, problem.groups.members):
-        if not members.any():
-            globs = " ".join(problem.config.groups[name].domains)
-            raise UsageError(f"group '{name}': no domain is named {globs}. {nearest(globs, problem.surrogate.domains)}")
-    for name in problem.config.protect:
-        if name not in problem.surrogate.tasks:
-            raise UsageError(f"protect: the surrogate has no task '{name}'. {nearest(name, problem.surrogate.tasks)}")
-
-
-def cap_parts(problem: Problem) -> np.ndarray:
-    """Most parts of each domain: by max_epochs, and by the epochs that the swarm can vouch for. int64 (domains,)"""
-    seen, parts = problem.surrogate.epoch_limits(), problem.parts
-    most = np.full(len(problem.tokens), problem.config.max_epochs) if seen is None else np.minimum(problem.config.max_epochs, seen)
-    whole = np.floor(epoch_caps(problem.tokens, problem.budget, most) * parts).astype(np.int64)
-    try:
-        check_reach(whole / parts)
-    except ValueError as error:
-        fewer = int((most < problem.config.max_epochs).sum())
-        seen = f"; {fewer} domains have a lower one, the most epochs that the swarm tried" if fewer else ""
-        raise DataError(f"mix: {error} The cap is mix.max_epochs = {problem.config.max_epochs:g}{seen}.") from None
-    return whole
-
-
-def choose(problem: Problem, whole: np.ndarray) -> tuple[Solution, np.ndarray]:
-    """The best mixture and its whole parts, which keep all limits too. whole: int64 (domains,), most parts of each"""
-    over = excess(whole / problem.parts, problem.groups) if problem.config.groups else np.zeros(0)
-    if (over > 0).any():
-        parts = [f"'{name}' by {each:.4g}" for name, each in zip(problem.config.groups, over) if each > 0]
-        raise DataError(f"mix: no mixture keeps the limits of all groups under the caps; these would have to give way: {', '.join(parts)}. "
-                        f"Widen them, or allow more epochs (max_epochs = {problem.config.max_epochs:g}).")
-    in_parts = problem.groups._replace(low=np.round(problem.groups.low * problem.parts), high=np.round(problem.groups.high * problem.parts))
-    best, chosen, margin = None, None, np.zeros(len(problem.config.protect))
-    for _ in range(ROUNDINGS):
-        found, over = solve(problem, whole / problem.parts, margin)
-        if best is None and (over > KEPT).any():
-            parts = [f"'{name}' by {each:.3g}" for name, each in zip(problem.config.protect, over) if each > KEPT]
-            raise DataError(f"mix: no mixture was found that protects all tasks; the nearest passes {', '.join(parts)} SDs of the swarm. "
-                            "Allow more, or protect fewer.")
-        if best is not None and (over > KEPT).any():
-            break
-        best, chosen = found, quantize_groups(found.weights / found.weights.sum(), problem.parts, whole, in_parts)
-        rounded = np.array([limit(chosen / problem.parts)[0] for limit in problem.protection(np.zeros(len(margin)))])
-        if not (rounded > KEPT).any():
-            break
-        margin = margin + 2 * np.maximum(rounded, 0.0)  # what rounding cost is kept free
-    return best, chosen
-
-
-def solve(problem: Problem, caps: np.ndarray, margin: np.ndarray) -> tuple[Solution, np.ndarray]:
-    """The best of several starts, natural, UniMax, uniform and the swarm's best mixtures; and the excess of each protected task."""
-    objective = problem.objective(problem.fits, problem.config.risk)
-    tried = np.unique(problem.surrogate.runs.weights, axis=0)
-    values = np.array([objective(weights)[0] for weights in tried])
-    best = tried[np.argsort(values, kind="stable")[:BEST_RUNS]]
-    return minimise_within(objective, problem.protection(margin), np.vstack([*baselines(problem).values(), best]), caps, TOLERANCE, groups=problem.groups)
-
-
-def weight_range(problem: Problem, caps: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Where the optimum may lie: quantiles of the optima of fits drawn from their error, without caution. (domains,) x 2
-
-    `risk` is left out there since it pulls all draws to one place, and protection since a draw may leave nothing that
-    protects; the range always holds the weight itself.
-    """
-    optima = []
-    for _ in range(DRAWS):
-        drawn = [fitted.redrawn(rng) if share else fitted for fitted, share in zip(problem.fits, problem.importance)]
-        optima.append(minimise(problem.objective(drawn, 0.0), weights, caps, DRAW_TOLERANCE, groups=problem.groups).weights)
-    low, high = np.quantile(optima, RANGE, axis=0)
-    return np.minimum(low, weights), np.maximum(high, weights)
-
-
-def baselines(problem: Problem) -> dict[str, np.ndarray]:
-    """Only UniMax keeps the caps: the others are what they are called."""
-    spread = unimax(problem.tokens, problem.budget, problem.config.max_epochs)
-    return {"proportional": problem.natural, "unimax": spread, "uniform": uniform(len(problem.tokens))}
+    caps, weights = whole / problem.parts, chosen / problem.parts
+    spread = ranges(problem, caps, weights, rng)
+    points = frontier(problem, caps, weights)
+    said = {"version": FORMAT, "budget": problem.budget, "parts": problem.parts, "domains": _domains(counts, problem, chosen, spread.low, spread.high),
+            **_predicted(problem, weights), "optimism": spread.optimism, "kkt": best.kkt, "frontier": described(points),
+            **({"frozen": sorted(problem.frozen)} if problem.frozen else {}), "fingerprints": dict(fingerprints)}
+    return Described(said, best, points)
 
 
 def _domains(counts: Mapping[str, int], problem: Problem, chosen: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[dict[str, Any]]:
@@ -218,12 +164,14 @@ def _domains(counts: Mapping[str, int], problem: Problem, chosen: np.ndarray, lo
 
 def _predicted(problem: Problem, weights: np.ndarray) -> dict[str, Any]:
     """Tasks, baselines and objective, at the weights in whole parts."""
-    surrogate, others = problem.surrogate, baselines(problem)
+    surrogate, others = problem.surrogate, problem.baselines
     values = dict(zip(others, surrogate.predict(np.array(list(others.values()))).tolist()))
     mine, errors = surrogate.predict(weights[None])[0].tolist(), surrogate.deviation(weights[None])[0].tolist()
     return {
-        "objective": float(problem.objective(problem.fits, problem.config.risk)(weights)[0]),
+        "objective": float(problem.objective(problem.fits, problem.config.kl, problem.config.risk)(weights)[0]),
         "tasks": [{"name": name, "predicted": score, "sd": sd, "proportional": base}
                   for name, score, sd, base in zip(surrogate.tasks, mine, errors, values["proportional"])],
-        "baselines": {name: {"weights": dict(zip(surrogate.domains, each.tolist())), "predicted": dict(zip(surrogate.tasks, values[name]))}
+        "mean": problem.at(weights)._asdict(),
+        "baselines": {name: {"weights": dict(zip(surrogate.domains, each.tolist())), "predicted": dict(zip(surrogate.tasks, values[name])),
+                             "mean": problem.at(each)._asdict()}
                       for name, each in others.items()}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from cuvee.engine.store import join, read_json, read_table
 from cuvee.errors import DataError
+from cuvee.kernels.grid import named_grid
 from cuvee.kernels.runs import Runs
 from cuvee.steps.store import TokenStore
 
@@ -26,10 +27,11 @@ class Inputs:
     names: tuple[str, ...]
     tokens: tuple[int, ...]
     target: int  # tokens of the real run
+    old: str | None = None  # URL of reuse.py's runs of an earlier swarm
 
     @classmethod
-    def of(cls, folder: str, tokens: TokenStore, target: int) -> Inputs:
-        return cls(folder, tuple(tokens.names), tuple(tokens.tokens.tolist()), target)
+    def of(cls, folder: str, tokens: TokenStore, target: int, old: str | None = None) -> Inputs:
+        return cls(folder, tuple(tokens.names), tuple(tokens.tokens.tolist()), target, old)
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,24 @@ def read(inputs: Inputs) -> Scores:
     has = np.isfinite(values).any(axis=1)
     epochs = np.divide(used, offered, out=np.zeros_like(used), where=offered > 0)
     part = np.ix_(has, tokens > 0)
-    runs = Runs(weights[part], epochs[part], inputs.target / tokens[tokens > 0])
-    keys = tuple(key for key, keep in zip(kinds, has) if keep)
     domains = tuple(name for name, count in zip(inputs.names, tokens) if count)
-    return Scores(keys, tuple(kinds[key] for key in keys), domains, runs, tuple(described["tasks"]), values[has], half[has],
-                  _left_out(has, described["failed"]))
+    runs = Runs(weights[part], epochs[part], inputs.target / tokens[tokens > 0], named_grid(domains))
+    keys = tuple(key for key, keep in zip(kinds, has) if keep)
+    found = Scores(keys, tuple(kinds[key] for key in keys), domains, runs, tuple(described["tasks"]), values[has], half[has],
+                   _left_out(has, described["failed"]))
+    return found if inputs.old is None else with_old(found, read_json(inputs.old)["runs"])
+
+
+def with_old(found: Scores, old: Sequence[Mapping[str, Any]]) -> Scores:
+    """The runs of now, then those of an earlier swarm as reuse.py left them, by name; they have no scores at half of their tokens."""
+    def by_name(what: str, names: Sequence[str]) -> np.ndarray:
+        return np.array([[run[what].get(name, np.nan) for name in names] for run in old])
+
+    tasks = [task["name"] for task in found.tasks]
+    runs = replace(found.runs, weights=np.vstack([found.runs.weights, by_name("weights", found.domains)]),
+                   epochs=np.vstack([found.runs.epochs, by_name("epochs", found.domains)]))
+    return replace(found, keys=(*found.keys, *(run["run"] for run in old)), kinds=(*found.kinds, *(run["kind"] for run in old)), runs=runs,
+                   values=np.vstack([found.values, by_name("scores", tasks)]), half=np.vstack([found.half, np.full((len(old), len(tasks)), np.nan)]))
 
 
 def same_domains(swarm: Sequence[str], tokens: Sequence[str]) -> None:
