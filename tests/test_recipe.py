@@ -45,7 +45,7 @@ def test_numbers_take_suffixes_and_paths_start_at_the_recipe(tmp_path):
     ("work: out", "work: out\nvalidate: {sizes: [{depth: 4, budget_factor: 1}]}", "depth 4 at 1 times the proxy's tokens is not larger than the proxy"),
     ("work: out", "work: out\nvalidate: {sizes: [{depth: 6, budget_factor: 2}, {depth: 6, budget_factor: 2.0}]}", "two sizes are alike"),
     ("work: out", "work: out\nvalidate: {sizes: [{depht: 6, budget_factor: 2}]}", "validate.sizes.0: unknown key 'depht'"),
-    ("work: out", "work: out\ndecontaminate: {rule: some}", "r.yaml, decontaminate: rule = 'some' (line 2): "),
+    ("work: out", "work: out\ndecontaminate: {rule: some}", "r.yaml, decontaminate: rule = 'some' (line 2): write any, hits:N (N distinct features), fraction:X"),
     ("target: 1.5B", f"target: {'9' * 400}T", "r.yaml, budget: target = "),
     ("max_floored: 0.1%", "max_floored: .nan", "r.yaml, swarm: max_floored = nan"),
     ("work: out", "work: out\ningest: {shard_bytes: 0}", "r.yaml, ingest: shard_bytes = 0 (line 2): "),

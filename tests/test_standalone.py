@@ -185,7 +185,7 @@ def test_spans_change_the_text_alone(spans, suffix, tmp_path):
 # What is refused, before any work.
 
 @pytest.mark.parametrize("files, options, said", [
-    (["missing.jsonl"], {}, "no such file: .*missing.jsonl"), (["*.nothing"], {}, "no file matches"), (["a.jsonl", "sub/a.jsonl"], {}, "files are named a.jsonl"),
+    (["missing.jsonl"], {}, "no such file: .*missing.jsonl"), (["pipe.jsonl"], {}, "pipe.jsonl is not a regular file .* Write it to disk"), (["*.nothing"], {}, "no file matches"), (["a.jsonl", "sub/a.jsonl"], {}, "files are named a.jsonl"),
     (["a.jsonl", "a.jsonl"], {}, "files are named a.jsonl"), (["a.parquet"], {}, "a.parquet: no column 'text'. Columns: body"),
     (["a.jsonl", "b.parquet"], {"id": "key"}, "no column 'key'"), (["a.jsonl"], {"priority": "other.jsonl"}, "--priority other.jsonl: not among"),
     (["a.jsonl"], {"threshold": 0}, "--threshold 0"), (["a.jsonl"], {"threshold": 1.5}, "--threshold 1.5"), (["a.jsonl"], {"engine": "slurm"}, "--engine slurm"),
@@ -196,6 +196,7 @@ def test_a_wrong_call_is_exit_2_and_leaves_nothing(files, options, said, tmp_pat
         put(tmp_path / name, lines())
     pq.write_table(pa.table({"body": ["x"]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": ["x"]}), tmp_path / "b.parquet")
+    os.mkfifo(tmp_path / "pipe.jsonl")
     done = call("dedup", [tmp_path / name for name in files], tmp_path / "out", **options)
     assert done.code == 2 and re.search(said, done.err) and done.err.startswith("error: ") and not (tmp_path / "out").exists()
 
@@ -299,11 +300,12 @@ def test_cut_changes_the_text_alone(suffix, quiz):
 
 
 @pytest.mark.parametrize("change, said", [
-    ({"evals": "a.jsonl"}, "named both as input and as --evals"), ({"evals": "sub/../a.jsonl"}, "named both as input"), ({"evals": "missing.jsonl"}, "no such file"),
-    ({"rule": "hits:0"}, "--rule hits:0"), ({"rule": "some"}, "--rule some"), ({"rule": "cut", "text": "{text} {n}"}, "a span of several columns cannot be cut"),
+    ({"evals": "a.jsonl"}, "named both as input and as --evals"), ({"evals": "sub/../a.jsonl"}, "named both as input"), ({"evals": "missing.jsonl"}, "no such file"), ({"evals": "pipe.jsonl"}, "not a regular file"),
+    ({"rule": "hits:0"}, "--rule hits:0: write any, hits:N"), ({"rule": "some"}, "--rule some"), ({"rule": "cut", "text": "{text} {n}"}, "a span of several columns cannot be cut"),
     ({"evals": ["quiz.jsonl", "sub/quiz.jsonl"]}, "files are named quiz.jsonl")])
 def test_a_wrong_call_of_decontaminate_is_exit_2(change, said, quiz):
     put(quiz / "sub" / "quiz.jsonl", lines())
+    os.mkfifo(quiz / "pipe.jsonl")
     evals = change.get("evals", "quiz.jsonl")
     options = {**change, "evals": [str(quiz / name) for name in (evals if isinstance(evals, list) else [evals])]}
     done = call("decontaminate", [put(quiz / "a.jsonl", lines())], quiz / "out", **options)

@@ -252,7 +252,7 @@ def _section(name: str, **values: Any) -> Any:
         return getattr(config, name)(**values)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UsageError(f"--{first['loc'][0]} {first['input']}: {first['msg']}") from None
+        raise UsageError(f"--{first['loc'][0]} {first['input']}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
 def _call(files: list[str], out: str, text: str, id: str | None, engine: Engine) -> Any:

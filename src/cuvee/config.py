@@ -6,7 +6,7 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from cuvee.errors import nearest
 
@@ -32,6 +32,12 @@ def parse_share(value: Any) -> Any:
     """`0.1%` -> 0.001."""
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*%\s*", value) if isinstance(value, str) else None
     return float(match[1]) / 100 if match else value
+
+
+def _rule(value: str) -> str:
+    if re.fullmatch(r"any|hits:[1-9][0-9]*|fraction:(0?\.[0-9]+|1(\.0*)?)|cut", value) is None:
+        raise ValueError("write any, hits:N (N distinct features), fraction:X (of the words, over 0 to 1) or cut")
+    return value
 
 
 def _off(value: Any) -> Any:
@@ -134,7 +140,7 @@ class Filter(Section):
 
 
 class Decontaminate(Section):
-    rule: Annotated[str, Field(pattern=r"^(any|hits:[1-9][0-9]*|fraction:(0?\.[0-9]+|1(\.0*)?)|cut)$")] = "any"
+    rule: Annotated[str, AfterValidator(_rule)] = "any"  # any, hits:N distinct features, fraction:X of the words, or cut
     boilerplate: bool = True            # set aside features that 50 texts of 3 sources hold (design, section 5)
 
 

@@ -155,6 +155,9 @@ def _sha256(path: str, size: int, mtime: int) -> str:
 
 
 def sha256(url: str) -> str:
+    """Of a file's bytes. A pipe, which would never end or give its bytes once, is a UsageError."""
+    if is_local(url) and not os.path.isfile(path := filesystem(url)[1]):
+        raise UsageError(f"{path} is not a regular file (a pipe?), and files are read more than once. Write it to disk first.")
     digest = hashlib.sha256()
     with open_input(url) as file:
         while piece := file.read(HASHED):
