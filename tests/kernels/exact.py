@@ -40,7 +40,11 @@ def law(seed: int, domains: int, tasks: int, kl: float = 0.02) -> tuple[Law, np.
     """A random law, and caps that bind for some domains."""
     rng = np.random.default_rng(seed)
     natural, rate = rng.dirichlet(np.full(domains, 3.0)), rng.uniform(0.5, 6.0, domains) * domains / 5
-    return Law(rng.gamma(0.5, 0.7, (tasks, domains)), rate, natural, kl), np.minimum(natural * rng.uniform(1.5, 4.0, domains), 1.0)
+    return Law(rng.gamma(0.5, 0.7, (tasks, domains)) * 8 / domains, rate, natural, kl), np.minimum(natural * rng.uniform(1.5, 4.0, domains), 1.0)
+
+
+def centred(objective: Law, caps: np.ndarray, t: float, w: np.ndarray) -> float:
+    return t * objective.value(w) - np.log(w).sum() - np.log(caps - w).sum()
 
 
 def by_barrier(objective: Law, caps: np.ndarray, gap: float = 1e-8) -> float:
@@ -56,8 +60,8 @@ def by_barrier(objective: Law, caps: np.ndarray, gap: float = 1e-8) -> float:
             length = 1.0
             while not ((w + length * move > 0) & (w + length * move < caps)).all():
                 length /= 2
-            centred = lambda x: t * objective.value(x) - np.log(x).sum() - np.log(caps - x).sum()  # noqa: E731
-            while length > 1e-10 and centred(w + length * move) > centred(w) + 0.1 * length * gradient @ move + 1e-9:
+            start = centred(objective, caps, t, w)
+            while length > 1e-10 and centred(objective, caps, t, w + length * move) > start + 0.1 * length * gradient @ move + 1e-9:
                 length /= 2
             w = w + length * move
             if -gradient @ move < 1e-8:
