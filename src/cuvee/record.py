@@ -146,7 +146,9 @@ TOKENS = pa.schema([
 
 RUN_DOMAINS = pa.schema([           # a row per run of the swarm and domain
     ("run", pa.string()),            # names parts and seed, so that the same run has the same name in every plan
-    ("kind", pa.string()),           # proportional, repeat, concentrated, unimax, uniform, leave_one_out, proposal
+    ("kind", pa.string()),           # proportional, repeat, concentrated, unimax, uniform, leave_one_out, proposal;
+                                     # of later rounds: optimum (by the fits so far, repeated), improve, explore
+    ("round", pa.int64()),           # counted from 1
     ("domain", pa.string()),
     ("weight", pa.float64()),        # rows drawn over rows of the run
     ("rows_drawn", pa.int64()),

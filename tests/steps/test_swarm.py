@@ -9,7 +9,7 @@ from cuvee.config import Recipe
 from cuvee.engine.store import Output, read_bytes, read_json, read_table
 from cuvee.errors import DataError, UsageError
 from cuvee.proxy.model import ProxyConfig
-from cuvee.steps import swarm, tasks, training
+from cuvee.steps import rounds, swarm, tasks, training
 from cuvee.steps.subsets import Subsets, offered
 
 
@@ -77,7 +77,7 @@ def test_a_run_gives_the_same_bytes_again(made, trained, tmp_path):
     regime = training.regime(made.recipe, made.tokens, 1, 2_000)
     run = swarm.plan(made.recipe, made.tokens, regime)[6].run
     rows = tuple(domain.rows_url for domain in made.tokens.domains)
-    training.train_run(Output(str(tmp_path)), run, regime, rows, tasks.run(made.work, made.recipe, made.tokens).url)
+    training.train_group(Output(str(tmp_path)), [run], regime, rows, tasks.run(made.work, made.recipe, made.tokens).url)
     assert read_bytes(f"{tmp_path}/{run.key}.json") == read_bytes(made.work.current()["swarm.runs"].file(f"{run.key}.json"))
 
 
@@ -102,18 +102,18 @@ def test_a_run_that_diverges_has_a_reason_and_no_score(made, tmp_path):
     planned, out = swarm.plan(made.recipe, made.tokens, regime)[:2], Output(str(tmp_path))
     scored = tasks.run(made.work, made.recipe, made.tokens)
     for each, mine in zip(planned, (bad, regime)):
-        training.train_run(out, each.run, mine, [domain.rows_url for domain in made.tokens.domains], scored.url)
+        training.train_group(out, [each.run], mine, [domain.rows_url for domain in made.tokens.domains], scored.url)
     files = {each.run.key: f"{tmp_path}/{each.run.key}.json" for each in planned}
-    swarm.collect(out, planned, files, regime, made.tokens.names, scored.file("tasks.json"))
+    swarm.collect(out, planned, files, regime, made.tokens.names, scored.file("tasks.json"), {})
     assert set(read_table(f"{tmp_path}/run_scores.parquet")["run"].to_pylist()) == {planned[1].run.key}
     failed = read_json(f"{tmp_path}/runs.json")["failed"]
     assert [each["run"] for each in failed] == [planned[0].run.key] and "the loss is nan at step 1 of 31" in failed[0]["reason"]
     with pytest.raises(DataError, match="all 1 runs failed"):
-        swarm.collect(out, planned[:1], files, regime, made.tokens.names, scored.file("tasks.json"))
+        swarm.collect(out, planned[:1], files, regime, made.tokens.names, scored.file("tasks.json"), {})
 
 
 def test_names_give_topics_and_bands():
-    topics, bands = swarm.groups(["t00.q1", "t00.q3", "web", "t12.q2"])
+    topics, bands = rounds.groups(["t00.q1", "t00.q3", "web", "t12.q2"])
     assert topics.tolist() == [0, 0, 2, 1] and bands.tolist() == [0, 2, 0, 1]
 
 

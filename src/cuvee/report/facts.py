@@ -99,6 +99,7 @@ class Facts:
     store: Mapping[str, Mapping[str, int]] | None = None  # domain -> counts of the token store
     swarm: Mapping[str, Any] | None = None
     drawn: Sequence[Mapping[str, Any]] = ()  # rows of run_domains
+    rounds: Mapping[str, Any] | None = None
     fit: Mapping[str, Any] | None = None
     mixture: Mapping[str, Any] | None = None
     validation: Mapping[str, Any] | None = None

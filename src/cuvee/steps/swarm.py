@@ -1,14 +1,14 @@
 """Swarm: small proxies trained on many mixtures, under the epochs that the real run will see.
 
-The plan names the runs; `swarm.runs` (training.py) is their cache; `swarm` collects `run_domains.parquet`
-(record.RUN_DOMAINS), `run_scores.parquet` (record.RUN_SCORES) and `runs.json`.
+The plan names the runs, round after round (rounds.py); `swarm.runs` (training.py) is their cache; `swarm` collects
+`run_domains.parquet` (record.RUN_DOMAINS), `run_scores.parquet` (record.RUN_SCORES), `runs.json` and `rounds.json`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,68 +19,71 @@ from cuvee.engine.shard import Folder
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, read_json
 from cuvee.errors import DataError
-from cuvee.kernels.proposals import plan_round
-from cuvee.kernels.simplex import epoch_caps, proportional
 from cuvee.record import RUN_DOMAINS, RUN_SCORES
-from cuvee.steps import tasks, training
+from cuvee.steps import imported, rounds, tasks, training
+from cuvee.steps.imported import Given
+from cuvee.steps.rounds import Planned
 from cuvee.steps.store import TokenStore
 from cuvee.steps.subsets import check_floors
-from cuvee.steps.training import Regime, Run
+from cuvee.steps.training import Regime
 
-VERSION = 2
-KINDS = {"dirichlet": "proposal", "sparse": "proposal"}  # of the plan, as they are written
-
-
-class Planned(NamedTuple):
-    kind: str
-    run: Run
+VERSION = 3
 
 
-def run(work: Work, recipe: Recipe, tokens: TokenStore) -> Folder:
-    """Plan round 1, train what is not trained yet, collect."""
+def run(work: Work, recipe: Recipe, tokens: TokenStore, prefix: str = "swarm", given: Given | None = None) -> Folder:
+    """Plan a round, train what is not trained yet, and again until the procedure has enough; collect.
+
+    prefix: of the places of its steps, where one recipe has several swarms; given: scores of another trainer, in place of training
+    """
     floored = check_floors(tokens.domains, recipe)
     if floored:
         work.progress.say(f"WARNING: swarm: {floored:.1%} of natural tokens lie in floored domains, which a proxy repeats less than the target will")
     regime = training.regime(recipe, tokens, recipe.swarm.depth, recipe.budget.proxy)
     planned = plan(recipe, tokens, regime)
-    scored = tasks.run(work, recipe, tokens)
-    trained = training.train_all(work, "swarm.runs", recipe, tokens, regime, scored, [each.run for each in planned])
-    step = Step("swarm", VERSION, {"runs": [[each.run.key, each.kind] for each in planned]}, (trained.fingerprint, scored.fingerprint))
+    scored, train = _trainer(work, prefix, recipe, tokens, regime, given)
+    facts: list[dict[str, Any]] = [{"round": 1, "runs": len(planned), "why": ""}]
+    trained = train(planned)
+    for number in range(2, len(rounds.sizes(recipe, [domain.name for domain in tokens.domains if domain.rows])) + 1):
+        more, found = rounds.later(work, recipe, tokens, regime, trained, scored, planned, number, prefix)
+        facts.append(found)
+        work.progress.say(said(found))
+        if not more:
+            break
+        planned = [*planned, *more]
+        trained = train(planned)
+    if given is not None:
+        imported.check_known(given, planned, imported.mark(recipe, tokens, regime))
+    step = Step(prefix, VERSION, {"runs": [[each.run.key, each.kind, each.round] for each in planned], "rounds": facts},
+                (trained.fingerprint, scored.fingerprint))
     args = {"planned": planned, "files": {each.run.key: trained.file(f"{each.run.key}.json") for each in planned}, "regime": regime,
-            "names": tokens.names, "tasks_file": scored.file("tasks.json")}
+            "names": tokens.names, "tasks_file": scored.file("tasks.json"), "facts": {"procedure": recipe.swarm.procedure, "rounds": facts}}
     return work.do(step, [Task("collect", collect, args)])
 
 
+def _trainer(work: Work, prefix: str, recipe: Recipe, tokens: TokenStore, regime: Regime,
+             given: Given | None) -> tuple[Folder, Callable[[Sequence[Planned]], Folder]]:
+    """The tasks, and what gives runs their scores: training here, or a file that another trainer filled."""
+    if given is not None:
+        return imported.asked(work, prefix, tokens, given), partial(imported.take, work, prefix, recipe, tokens, regime, given)
+    scored = tasks.run(work, recipe, tokens)
+    return scored, lambda planned: training.train_all(work, f"{prefix}.runs", recipe, tokens, regime, scored, [each.run for each in planned])
+
+
 def plan(recipe: Recipe, tokens: TokenStore, regime: Regime) -> list[Planned]:
-    """The runs of round 1. A domain without a row takes no part and has weight 0."""
-    used = np.flatnonzero(tokens.tokens)
-    caps = deployment_caps(recipe, tokens)
-    topics, bands = groups([tokens.names[place] for place in used])
-    rng = np.random.default_rng(recipe.seed)
-    found = plan_round(proportional(tokens.tokens)[used], topics, bands, caps[used], rng, recipe.swarm.runs)
-    mixtures = np.zeros((len(found), len(tokens.domains)))
-    mixtures[:, used] = [each.weights for each in found]
-    kinds = ["repeat" if each.kind == "proportional" and each.repeat else KINDS.get(each.kind, each.kind) for each in found]
-    return [Planned(kind, run) for kind, run in zip(kinds, training.runs_of(recipe, regime, mixtures))]
+    """The runs of round 1."""
+    return rounds.first(recipe, tokens, regime)
 
 
-def deployment_caps(recipe: Recipe, tokens: TokenStore) -> np.ndarray:
-    """Largest weight of each domain in the real run, (domains,); caps that cannot hold the budget are a DataError."""
-    target, most = recipe.budget.target, recipe.mix.max_epochs
-    caps = epoch_caps(tokens.tokens, target, most)
-    if caps.sum() < 1:
-        raise DataError(f"{int(tokens.tokens.sum()):,} tokens seen at most {most:g} times each cannot fill budget.target = {target:,}. "
-                        f"Lower the target to {int(most * tokens.tokens.sum()):,}, raise mix.max_epochs, or add data.")
-    return caps
+def said(found: Mapping[str, Any]) -> str:
+    """What a person is told of a round that was planned from scores."""
+    if found["why"]:
+        return f"swarm: no round {found['round']}: {found['why']}"
+    expected = f"; expected improvement {found['expected_improvement']:.3g}, noise of a run {found['noise']:.3g} SDs of the swarm" if "noise" in found else ""
+    return f"swarm: round {found['round']}: {found['runs']} runs{expected}"
 
 
-def groups(names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Topic and band of each domain, numbered from 0, int64 (domains,) x 2; a name unlike `t07.q5` is a topic of its own."""
-    parsed = [(match[1], int(match[2]) - 1) if (match := re.fullmatch(r"(t\d+)\.q(\d+)", name)) else (name, 0) for name in names]
-    return np.unique([topic for topic, _ in parsed], return_inverse=True)[1], np.array([band for _, band in parsed], np.int64)
-
-
-def collect(out: Output, planned: Sequence[Planned], files: Mapping[str, str], regime: Regime, names: Sequence[str], tasks_file: str) -> Counts:
+def collect(out: Output, planned: Sequence[Planned], files: Mapping[str, str], regime: Regime, names: Sequence[str], tasks_file: str,
+            facts: Mapping[str, Any]) -> Counts:
     found = {key: read_json(url) for key, url in files.items()}
     failed = [{"run": each.run.key, "reason": found[each.run.key]["failure"]} for each in planned if found[each.run.key]["failure"]]
     if len(failed) == len(planned):
@@ -88,9 +91,10 @@ def collect(out: Output, planned: Sequence[Planned], files: Mapping[str, str], r
     out.table("run_domains.parquet", _domains(planned, found, regime, names))
     out.table("run_scores.parquet", _scores(planned, found))
     mixtures = {parts: number for number, parts in enumerate(dict.fromkeys(each.run.parts for each in planned))}
+    out.json("rounds.json", facts)
     out.json("runs.json", {
-        "runs": [{"run": run.key, "kind": kind, "mixture": mixtures[run.parts], "seed": run.seed, "tokens": regime.tokens,
-                  "losses": found[run.key]["losses"]} for kind, run in planned],
+        "runs": [{"run": run.key, "kind": kind, "round": number, "mixture": mixtures[run.parts], "seed": run.seed, "tokens": regime.tokens,
+                  "losses": found[run.key]["losses"]} for kind, run, number in planned],
         "tasks": read_json(tasks_file), "proxy": described(regime), "failed": failed})
     return {"runs": len(planned), "failed": len(failed), "tokens": len(planned) * regime.tokens}
 
@@ -107,6 +111,7 @@ def _domains(planned: Sequence[Planned], found: Mapping[str, Any], regime: Regim
     offered, seq_len = regime.subsets.rows, regime.config.seq_len
     epochs = np.divide(drawn, offered, out=np.zeros(drawn.shape), where=offered > 0)
     each = {"run": np.repeat([each.run.key for each in planned], len(names)), "kind": np.repeat([each.kind for each in planned], len(names)),
+            "round": np.repeat([each.round for each in planned], len(names)),
             "domain": np.tile(names, len(planned)), "weight": (drawn / regime.rows).ravel(), "rows_drawn": drawn.ravel(),
             "subset_tokens": np.tile(offered * seq_len, len(planned)), "tokens_drawn": drawn.ravel() * seq_len, "epochs": epochs.ravel(),
             "floored": np.tile(regime.subsets.floored, len(planned))}

@@ -76,13 +76,13 @@ def regime(recipe: Recipe, tokens: TokenStore, depth: int, budget: int) -> Regim
     return made
 
 
-def runs_of(recipe: Recipe, regime: Regime, mixtures: Sequence[np.ndarray]) -> list[Run]:
-    """A run for each mixture, (domains,) weights, in whole rows. Equal mixtures differ in their seeds alone."""
-    runs: list[Run] = []
+def runs_of(recipe: Recipe, regime: Regime, mixtures: Sequence[np.ndarray], before: Sequence[Run] = ()) -> list[Run]:
+    """A run for each mixture, (domains,) weights, in whole rows. Equal mixtures, those of `before` too, differ in their seeds alone."""
+    runs = list(before)
     for weights in mixtures:
         parts = tuple(quantize(weights, regime.rows).tolist())
         runs.append(Run(parts, seed(recipe, sum(run.parts == parts for run in runs))))
-    return runs
+    return runs[len(before):]
 
 
 def seed(recipe: Recipe, repeat: int) -> int:
