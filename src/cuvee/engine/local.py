@@ -29,6 +29,7 @@ class LocalEngine:
     """`workers` processes, or threads of the calling process; one worker means the calling process itself."""
 
     here = True
+    gpus = 0
 
     def __init__(self, workers: int, threads: bool = False) -> None:
         self.workers = workers
@@ -36,7 +37,7 @@ class LocalEngine:
         self._pool: ProcessPoolExecutor | None = None
 
     def map(self, jobs: Sequence[Job]) -> Iterator[tuple[int, dict[str, Any]]]:
-        if self.workers == 1 or (self.threads and len(jobs) == 1):
+        if self.workers == 1 or (self.threads and len(jobs) == 1) or any(job.task.gpus for job in jobs):  # one process has the GPUs: this one
             for place, job in enumerate(jobs):
                 yield place, _named(job, lambda job=job: execute(job))
         elif jobs:

@@ -30,7 +30,8 @@ class RayEngine:
                 ray.init(address=address, log_to_driver=False, logging_level="ERROR", **local)
             except ConnectionError as error:
                 raise UsageError(f"no Ray cluster answers at {address}: {error}") from None
-        self.workers = int(ray.cluster_resources().get("CPU", workers))
+        resources = ray.cluster_resources()
+        self.workers, self.gpus = int(resources.get("CPU", workers)), int(resources.get("GPU", 0))
         self._remote = ray.remote(execute)
 
     def map(self, jobs: Sequence[Job]) -> Iterator[tuple[int, dict[str, Any]]]:

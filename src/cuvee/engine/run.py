@@ -20,10 +20,12 @@ class Engine(Protocol):
     """Does jobs, each a folder and a task, anywhere; yields (place in `jobs`, result) in any order, raises the first failure.
 
     here: all of them on this machine.
+    gpus: those of a cluster; 0 on this machine, where who needs them looks.
     """
 
     workers: int
     here: bool
+    gpus: int
 
     def map(self, jobs: Sequence[Job]) -> Iterator[tuple[int, dict[str, Any]]]: ...
 
@@ -86,6 +88,10 @@ class Work:
                 manifest.finish([task.name for task in tasks])
                 self.done.append(step.place)
         self._time(label, time.monotonic() - start)
+
+    def files(self, step: Step) -> set[str]:
+        """Names of the files that a step has already, finished or not: what a cache need not do again."""
+        return {file for result in _Manifest(step.folder(self.url), step, self.lasting).value["tasks"].values() for file in result["files"]}
 
     def _remember(self, steps: Sequence[Step]) -> None:
         self.reached |= {step.place for step in steps}

@@ -10,7 +10,7 @@ from cuvee.proxy.model import ProxyConfig, nats
 
 SHORTEST = 32  # tokens of the shortest of the fixed lengths that inputs are padded to; each next one is twice as long
 CPU_TOKENS = 512  # tokens read at once on a CPU ...
-CHIP_TOKENS = 65_536  # ... and elsewhere
+CHIP_TOKENS = 65_536  # ... and by a proxy that was trained on an accelerator
 
 _nats = jax.jit(nats)  # compiled once per shape
 Tokens = Sequence[int] | np.ndarray
@@ -39,8 +39,10 @@ def continuation_bits(params: dict, config: ProxyConfig, contexts: Sequence[Toke
     bits = np.zeros(len(contexts))
     for length in _lengths(config):
         ours = [w for w in windows if _padded(w, config) == length]
-        for chosen in _groups(ours, length):
-            np.add.at(bits, [w.item for w in chosen], _score(params, chosen, length))
+        rows = _rows(config, length)
+        for start in range(0, len(ours), rows):
+            chosen = ours[start : start + rows]
+            np.add.at(bits, [w.item for w in chosen], _score(params, chosen, rows, length))
     return bits
 
 
@@ -94,19 +96,13 @@ def _padded(window: _Window, config: ProxyConfig) -> int:
     return next(length for length in _lengths(config) if window.tokens.size - 1 <= length)
 
 
-def _groups(windows: list[_Window], length: int) -> Iterator[list[_Window]]:
-    size = _rows(length)
-    for start in range(0, len(windows), size):
-        yield windows[start : start + size]
+def _rows(config: ProxyConfig, length: int) -> int:
+    return max(1, (CPU_TOKENS if config.compute == "float32" else CHIP_TOKENS) // length)
 
 
-def _rows(length: int) -> int:
-    return max(1, (CPU_TOKENS if jax.default_backend() == "cpu" else CHIP_TOKENS) // length)
-
-
-def _score(params: dict, windows: list[_Window], length: int) -> np.ndarray:
+def _score(params: dict, windows: list[_Window], count: int, length: int) -> np.ndarray:
     """Bits of each window's scored tokens. Padding stands on the right, where causal attention cannot see it."""
-    rows, scored = np.zeros((_rows(length), length + 1), np.int32), np.zeros((_rows(length), length), bool)
+    rows, scored = np.zeros((count, length + 1), np.int32), np.zeros((count, length), bool)
     for i, window in enumerate(windows):
         rows[i, : window.tokens.size] = window.tokens
         scored[i, window.tokens.size - 1 - window.scored : window.tokens.size - 1] = True

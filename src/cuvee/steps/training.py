@@ -1,11 +1,16 @@
-"""Train proxies: one run a task, cached by what it reads, so that a swarm can grow without training anything twice."""
+"""Train proxies: each run is cached by what it reads, so that a swarm can grow without training anything twice.
+
+A task is a group of runs that train together (grouping.py). Runs that are missing make groups in the order of the plan;
+a killed step makes the same ones again, since what is done of a plan is whole groups.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +24,21 @@ from cuvee.engine.store import Output, open_npy
 from cuvee.errors import DataError, UsageError
 from cuvee.kernels.permute import derive, locate
 from cuvee.kernels.simplex import quantize
-from cuvee.steps import tasks
+from cuvee.steps import checkpoint, tasks
+from cuvee.steps.grouping import grouping
 from cuvee.steps.store import TokenStore
 from cuvee.steps.subsets import Subsets, offered
 
 if TYPE_CHECKING:
     from cuvee.proxy.model import ProxyConfig
+    from cuvee.proxy.train import Group, State, Trained
 
-VERSION = 1
+VERSION = 2
 USES = ("jax", "jaxlib", "numpy", "optax")
 CURVE = 32  # points of a loss curve that are kept, each a mean over equal spans of steps
+SPAN = 20   # steps between two looks at the clock
+
+Scores = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -65,10 +75,14 @@ class Run:
         return hashlib.sha256(json.dumps([self.parts, self.seed]).encode()).hexdigest()[:16]
 
 
-def regime(recipe: Recipe, tokens: TokenStore, depth: int, budget: int) -> Regime:
+def proxy(recipe: Recipe, vocab: int, seq_len: int, depth: int) -> ProxyConfig:
     from cuvee.proxy.model import ProxyConfig
 
-    config = ProxyConfig(tokens.vocab, tokens.seq_len, depth, recipe.swarm.batch)
+    return ProxyConfig(vocab, seq_len, depth, recipe.swarm.batch, **recipe.swarm.model.identity())
+
+
+def regime(recipe: Recipe, tokens: TokenStore, depth: int, budget: int) -> Regime:
+    config = proxy(recipe, tokens.vocab, tokens.seq_len, depth)
     made = Regime(config, budget, offered(tokens.domains, budget, recipe.budget.target, recipe.swarm.subset_documents))
     if not made.steps:
         raise UsageError(f"a proxy budget of {budget:,} tokens is under one batch of {config.batch} rows of {config.seq_len} tokens. "
@@ -92,34 +106,85 @@ def seed(recipe: Recipe, repeat: int) -> int:
 
 def train_all(work: Work, place: str, recipe: Recipe, tokens: TokenStore, regime: Regime, tasks_folder: Folder, runs: Sequence[Run]) -> Folder:
     """`KEY.json` of every run. The step's identity has no plan in it: another plan adds the runs that it lacks."""
+    together = grouping(recipe, regime.config, work.engine)
+    regime = replace(regime, config=replace(regime.config, compute=together.compute))
     config = {"depth": regime.config.depth, "batch": regime.config.batch, "budget": regime.budget, "target": recipe.budget.target,
-              "subset_documents": recipe.swarm.subset_documents}
+              "subset_documents": recipe.swarm.subset_documents, "model": recipe.swarm.model.identity(), "group": together.size,
+              "compute": together.compute}
     step = Step(place, VERSION, config, (tokens.fingerprint, tasks_folder.fingerprint), USES)
-    args = {"regime": regime, "rows": tuple(domain.rows_url for domain in tokens.domains), "tasks_url": tasks_folder.url}
-    return work.do(step, [Task(key, train_run, {"run": run, **args}) for key, run in {run.key: run for run in runs}.items()])
+    args = {"regime": regime, "rows": tuple(domain.rows_url for domain in tokens.domains), "tasks_url": tasks_folder.url, "gpus": together.gpus}
+    known = work.files(step)
+    missing = [run for run in {run.key: run for run in runs}.values() if f"{run.key}.json" not in known]
+    groups = [missing[start : start + together.size] for start in range(0, len(missing), together.size)]
+    return work.do(step, [Task(name(each), train_group, {"runs": each, **args}, gpus=together.gpus) for each in groups])
 
 
-def train_run(out: Output, run: Run, regime: Regime, rows: Sequence[str], tasks_url: str) -> Counts:
-    """One proxy and its scores. Where it diverges it has no score, and its file says why."""
-    from cuvee.proxy.train import train
+def name(runs: Sequence[Run]) -> str:
+    """Of a group: its run's key, or one made from all."""
+    keys = [run.key for run in runs]
+    return keys[0] if len(keys) == 1 else hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:16]
 
-    drawn, read = _read(run, regime, rows)
-    found: dict[str, Any] = {"drawn": drawn, "losses": [], "scores": {}, "failure": None}
+
+def train_group(out: Output, runs: Sequence[Run], regime: Regime, rows: Sequence[str], tasks_url: str, gpus: int = 0,
+                every: float = checkpoint.SECONDS) -> Counts:
+    """Proxies trained together, and their scores. One that diverges has no score, its file says why, and the others go on.
+
+    every: seconds between two checkpoints
+    """
+    from cuvee.proxy.train import Group
+
+    drawn, read = zip(*(_read(run, regime, rows) for run in runs))
+    group = Group(regime.config, read, [run.seed for run in runs], gpus)
+    kept = checkpoint.url_of(out.folder, name(runs))
+    state, half = _train(group, kept, tasks_url, every)
+    found = [_outcome(state.of(place), run, regime, tasks_url) for place, run in enumerate(runs)]
+    for run, counts, middle, each in zip(runs, drawn, half, found):
+        out.json(f"{run.key}.json", {"drawn": counts, "half": None if each["failure"] else middle, **each})
+    checkpoint.remove(kept)
+    return {"tokens": len(runs) * regime.tokens, "failed": sum(each["failure"] is not None for each in found)}
+
+
+def _train(group: Group, kept: str, tasks_url: str, every: float) -> tuple[State, list[Scores | None]]:
+    """The group at its end, and each run's scores at half of the steps; None where it has none."""
+    state, notes = checkpoint.resume(kept, group)
+    half: list[Scores | None] = notes or [None] * len(group.seeds)
+    middle, saved = group.steps // 2, time.monotonic()
+    while state.step < group.steps:
+        stop = min(state.step + SPAN, middle if state.step < middle else group.steps)
+        state = group.advance(state, stop)
+        if stop == middle:
+            half = [_scores(state.of(place).params, group.config, tasks_url) for place in range(len(half))]
+        if time.monotonic() - saved >= every:
+            checkpoint.save(kept, state, half)
+            saved = time.monotonic()
+    return state, half
+
+
+def _scores(params: dict, config: ProxyConfig, tasks_url: str) -> Scores | None:
     try:
-        trained = train(regime.config, read, run.seed)
-        found["losses"] = [float(piece.mean()) for piece in np.array_split(trained.losses, min(CURVE, len(trained.losses)))]
-        found["scores"] = tasks.score(trained.params, regime.config, tasks_url)
+        return tasks.score(params, config, tasks_url)
+    except FloatingPointError:  # the whole run fails, and says so at its end
+        return None
+
+
+def _outcome(trained: Trained, run: Run, regime: Regime, tasks_url: str) -> dict[str, Any]:
+    """What a run leaves: its loss curve and its scores, or why it has none."""
+    from cuvee.proxy.train import finite
+
+    try:
+        finite(trained.losses, run.seed, regime.config)
+        scores = tasks.score(trained.params, regime.config, tasks_url)
     except FloatingPointError as error:
-        found["failure"] = str(error)
-    out.json(f"{run.key}.json", found)
-    return {"tokens": regime.tokens, "failed": int(found["failure"] is not None)}
+        return {"losses": [], "scores": {}, "failure": str(error)}
+    pieces = np.array_split(trained.losses, min(CURVE, len(trained.losses)))
+    return {"losses": [float(piece.mean()) for piece in pieces], "scores": scores, "failure": None}
 
 
 def _read(run: Run, regime: Regime, rows: Sequence[str]) -> tuple[list[int], np.ndarray]:
     """Rows drawn from each domain, and the rows themselves in the order of training, (rows, seq_len + 1)."""
     places = locate(np.arange(regime.rows), np.array(run.parts), regime.subsets.rows, run.seed)
     drawn = np.bincount(places.domain, minlength=len(rows))
-    found = np.empty((regime.rows, regime.config.seq_len + 1), np.uint32)
+    found = np.empty((regime.rows, regime.config.seq_len + 1), np.uint16 if regime.config.vocab <= 2**16 else np.uint32)
     for domain in np.flatnonzero(drawn):
         mine = places.domain == domain
         found[mine] = open_npy(rows[domain])[places.row[mine]]

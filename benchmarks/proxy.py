@@ -1,0 +1,206 @@
+"""Speed of the proxies beside PyTorch, of groups on a CPU, and whether the learning rates carry over from depth to depth.
+
+`python benchmarks/proxy.py` prints Markdown in under ten minutes on two idle cores. `--parts speed,groups,rates` takes
+some of it, `--seconds` and `--rounds` set how long each measurement lasts and how often it is repeated, `--venvs DIR`
+keeps PyTorch's environment (torch 2.13.0, CPU) for the next call. All processes of a size are started and warm before
+any is measured; then they are measured in turn, round after round, and the median of the rounds counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import itertools
+import json
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+PEER = ROOT / "benchmarks" / "peers" / "torch_proxy.py"
+TORCH = "torch==2.13.0"
+VOCAB, SEQ, BATCH = 8192, 256, 16
+DEPTHS = (2, 4)  # widths 64 and 128
+STEPS = 2_000  # that there are rows for; more than all rounds take
+TEXTS = {"handbook_en": "text", "office_en": "text", "cpython": "content"}  # of examples/corpus, JSONL: the key of the text
+FACTORS = (0.25, 0.5, 1, 2, 4)
+SWEEP_VOCAB, SWEEP_SEQ, HELD = 2048, 128, 128  # of the sweep of rates; rows that are held out
+
+
+class Timed:
+    """A process that trains when told to: a line of seconds in, tokens and seconds out."""
+
+    def __init__(self, command: list[str]) -> None:
+        environment = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+    def ready(self) -> None:
+        if self._process.stdout.readline() != "ready\n":
+            raise SystemExit(f"{' '.join(self._process.args)} did not start")
+
+    def begin(self, seconds: float) -> None:
+        self._process.stdin.write(f"{seconds}\n")
+        self._process.stdin.flush()
+
+    def end(self) -> float:
+        tokens, took = map(float, self._process.stdout.readline().split())
+        return tokens / took
+
+    def stop(self) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def measured(calls: dict[str, list[Timed]], rounds: int, seconds: float) -> dict[str, float]:
+    """Tokens a second of each call, the processes of which run side by side: the median of the rounds, taken in turn."""
+    for each in {process for processes in calls.values() for process in processes}:
+        each.ready()
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(rounds):
+        names = list(calls)
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            for process in calls[name]:
+                process.begin(seconds)
+            found[name].append(sum(process.end() for process in calls[name]))
+    for each in {process for processes in calls.values() for process in processes}:
+        each.stop()
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def ours(depth: int, group: int) -> Timed:
+    return Timed([sys.executable, __file__, "--worker", f"{depth},{group}"])
+
+
+def worker(depth: int, group: int) -> None:
+    """Train `group` proxies together on random rows, for as long as each line of stdin says."""
+    from cuvee.proxy.model import ProxyConfig
+    from cuvee.proxy.train import Group
+
+    config = ProxyConfig(VOCAB, SEQ, depth, BATCH)
+    rows = np.random.default_rng(0).integers(0, VOCAB, (STEPS * BATCH, SEQ + 1), np.uint16)
+    runs = Group(config, [rows] * group, range(group))
+    state = runs.advance(runs.begin(), 3)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        start, first = time.perf_counter(), state.step
+        while time.perf_counter() - start < float(line):
+            state = runs.advance(state, state.step + 1)
+            state.losses[-1].block_until_ready()
+        print((state.step - first) * group * BATCH * SEQ, time.perf_counter() - start, flush=True)
+
+
+def torch_python(venvs: Path) -> str:
+    """The interpreter of an environment with PyTorch for CPUs; made where it is not there yet."""
+    folder = venvs / "torch"
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", TORCH, "setuptools"], check=True)
+        (folder / "complete").touch()
+    return str(python)
+
+
+def speed(venvs: Path, rounds: int, seconds: float) -> None:
+    python = torch_python(venvs)
+    print(f"Training, tokens/s, random rows, vocabulary {VOCAB}, {SEQ} tokens a row, {BATCH} rows a step\n")
+    print("| model | cores | Cuvee | PyTorch eager | torch.compile | Cuvee / eager | Cuvee / compile |\n|---|---|---|---|---|---|---|")
+    for depth in DEPTHS:
+        pair = [ours(depth, 1), ours(depth, 1)]
+        calls = {("Cuvee", 1): pair[:1], ("Cuvee", 2): pair}
+        for threads, mode in itertools.product((1, 2), ("eager", "compile")):
+            calls[mode, threads] = [Timed([python, str(PEER), *map(str, (depth, VOCAB, SEQ, BATCH, threads)), mode])]
+        found = measured(calls, rounds, seconds)
+        for cores in (1, 2):
+            mine, eager, compiled = (found[name, cores] for name in ("Cuvee", "eager", "compile"))
+            print(f"| d{32 * depth} L{depth} | {cores} | {mine:,.0f} | {eager:,.0f} | {compiled:,.0f} | {mine / eager:.2f} | {mine / compiled:.2f} |", flush=True)
+
+
+def groups(rounds: int, seconds: float) -> None:
+    print("\nProxies in groups on a CPU, two processes of one thread side by side, tokens/s\n")
+    print("| model | group: auto (1) | group: 2 | group: 4 | auto / the better |\n|---|---|---|---|---|")
+    for depth in DEPTHS:
+        found = measured({size: [ours(depth, size), ours(depth, size)] for size in (1, 2, 4)}, rounds, seconds)
+        print(f"| d{32 * depth} L{depth} | {found[1]:,.0f} | {found[2]:,.0f} | {found[4]:,.0f} | {found[1] / max(found.values()):.2f} |", flush=True)
+
+
+def rates(tokens: int) -> None:
+    """Held-out loss by depth and factor on the rates of the layers, then on those of embedding and head."""
+    sweeps = list(itertools.product(("layers", "edge"), (2, 3, 4), FACTORS))
+    with tempfile.TemporaryDirectory() as folder:
+        rows = Path(folder) / "rows.npy"
+        np.save(rows, corpus_rows())
+        with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+            found = dict(zip(sweeps, pool.map(swept, *zip(*[(*sweep, tokens, str(rows)) for sweep in sweeps]))))
+    print(f"\nLearning rates: held-out nats a token after {tokens:,} tokens of examples/corpus ({', '.join(TEXTS)}), vocabulary {SWEEP_VOCAB}, "
+          f"{SWEEP_SEQ} tokens a row, {BATCH} rows a step\n")
+    print(f"| rate of | model | {' | '.join(f'x {factor:g}' for factor in FACTORS)} | best |\n|---|---|{'---|' * (len(FACTORS) + 1)}")
+    for part, depth in itertools.product(("layers", "edge"), (2, 3, 4)):
+        losses = [found[part, depth, factor] for factor in FACTORS]
+        print(f"| {part} | d{32 * depth} L{depth} | {' | '.join(f'{loss:.3f}' for loss in losses)} | x {FACTORS[int(np.argmin(losses))]:g} |")
+
+
+def corpus_rows() -> np.ndarray:
+    """Shuffled rows of the bundled corpus, (rows, SWEEP_SEQ + 1)."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    texts = []
+    for name, key in TEXTS.items():
+        with gzip.open(ROOT / "examples" / "corpus" / name / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
+            texts += [json.loads(line)[key] for line in file]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=SWEEP_VOCAB, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    flat = np.concatenate([np.array(each.ids, np.uint16) for each in tokenizer.encode_batch(texts)])
+    rows = flat[: len(flat) // (SWEEP_SEQ + 1) * (SWEEP_SEQ + 1)].reshape(-1, SWEEP_SEQ + 1)
+    return np.random.default_rng(0).permutation(rows)
+
+
+def swept(part: str, depth: int, factor: float, tokens: int, path: str) -> float:
+    """Mean held-out loss, nats a token, of one proxy whose rate of `part` is `factor` times the rule's."""
+    from cuvee.proxy.evaluate import rows_bits
+    from cuvee.proxy.model import ProxyConfig
+    from cuvee.proxy.train import train
+
+    @dataclass(frozen=True)
+    class Scaled(ProxyConfig):
+        rate = property(lambda config: ProxyConfig.rate.fget(config) * (factor if part == "layers" else 1))
+        edge_rate = property(lambda config: ProxyConfig.edge_rate.fget(config) * (factor if part == "edge" else 1))
+
+    rows, config = np.load(path), Scaled(SWEEP_VOCAB, SWEEP_SEQ, depth, BATCH)
+    held, steps = rows[:HELD], tokens // (BATCH * SWEEP_SEQ)
+    trained = train(config, rows[HELD : HELD + steps * BATCH], seed=0)
+    return float(rows_bits(trained.params, config, held).mean() / SWEEP_SEQ * np.log(2))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default="speed,groups,rates")
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tokens", type=int, default=300_000, help="of each proxy of the sweep of rates")
+    parser.add_argument("--venvs", type=Path, help="folder of PyTorch's environment, to use it again")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        return worker(*map(int, arguments.worker.split(",")))
+    parts = arguments.parts.split(",")
+    with tempfile.TemporaryDirectory() as temporary:
+        if "speed" in parts:
+            speed(arguments.venvs or Path(temporary), arguments.rounds, arguments.seconds)
+    if "groups" in parts:
+        groups(arguments.rounds, arguments.seconds)
+    if "rates" in parts:
+        rates(arguments.tokens)
+
+
+if __name__ == "__main__":
+    main()
