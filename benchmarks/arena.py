@@ -48,7 +48,7 @@ def play(job):
     best, (name, procedure, runs, seed) = job
     key = {"world": name, "family": world_of(name).family, "ours": world_of(name).ours, "procedure": procedure, "runs": runs, "seed": seed}
     try:
-        return key | played(world_of(name), best, PROCEDURES[procedure], runs, seed)
+        return key | played(world_of(name), best, PROCEDURES[procedure](), runs, seed)
     except (ValueError, ArithmeticError) as error:  # a game that cannot be played has no regret; tables name it
         return key | {"failed": str(error)}
 

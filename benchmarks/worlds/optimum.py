@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from worlds.world import World
-
 from cuvee.kernels.search import minimise
 from cuvee.kernels.simplex import project_kl, uniform
+from worlds.world import World
 
 _POOL = 8192      # mixtures drawn, of which the best are starts
-_STARTS = 16      # of the pool; natural and UniMax come on top
+_STARTS = 30      # of the pool; natural and UniMax come on top
 _STEP, _LEAST_STEP = 1e-5, 1e-7  # of the finite differences: half the weight between these
-_POLISHED = 4     # ends that are moved on by exchanges
+_POLISHED = 8     # ends that are moved on by exchanges
 _ROUNDS, _MOVES = 80, 64  # of exchanges; at most, and tried in each
 _SAME = 0.01      # ends this near the best, of the gain over natural, have found it too
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from worlds.optimum import Optimum
-from worlds.world import SD, World
-
 from cuvee.kernels.procedures.base import Answer, Procedure, Seen, Setting
 from cuvee.kernels.simplex import project_kl
+from worlds.optimum import Optimum
+from worlds.world import SD, World
 
 NINETY = 1.645   # SDs on either side of 90 %
 FRESH = 200      # mixtures on which intervals are held against new runs

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 from scipy.optimize import least_squares
+from scipy.spatial.distance import cdist
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
@@ -23,7 +26,7 @@ FILES = {"1m": ("train_mixture_1m.csv", "train_pile_loss_1m.csv"), "60m": ("test
 SIZES = {"pile_cc": 227.12, "pubmed_central": 90.27, "arxiv": 56.21, "github": 95.16, "freelaw": 51.15, "stackexchange": 32.20,
          "uspto_backgrounds": 22.90, "pubmed_abstracts": 19.26, "gutenberg_pg_19": 10.88, "wikipedia_en": 6.38, "dm_mathematics": 7.75,
          "ubuntu_irc": 5.52, "europarl": 4.59, "hackernews": 3.90, "philpapers": 2.38, "nih_exporter": 1.89, "enron_emails": 0.88}
-_SEARCHED = 200  # runs on which the settings of a Gaussian process are found; all runs are then fitted
+_SEARCHED = 128  # runs on which the settings of a Gaussian process are found; all runs are then fitted
 
 
 class Missing(Exception):
@@ -40,7 +43,7 @@ class Swarm:
 
 @cache
 def swarm(size: str) -> Swarm:
-    folder = Path(os.environ.get("CUVEE_SHARED", "../shared")) / "data" / "regmix"
+    folder = Path(os.environ.get("CUVEE_SHARED", Path(__file__).parents[3] / "shared")) / "data" / "regmix"
     if not folder.is_dir():
         raise Missing(f"no RegMix runs in {folder}; set CUVEE_SHARED to the folder that holds data/regmix")
     mixtures, losses = (str(folder / name) for name in FILES[size])
@@ -73,20 +76,25 @@ class Trees:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Mean of Gaussian processes on the weights, Matern 5/2 of one length for all domains (ours is another kernel on other axes)."""
+    """Mean of Gaussian processes on log(1 + w / .01), Matern 5/2 with a length for each domain (ours is another kernel on sqrt(w))."""
 
-    points: np.ndarray   # (runs, domains)
+    points: np.ndarray   # log axes, (runs, domains)
     middle: np.ndarray   # (tasks,)
-    lengths: np.ndarray  # (tasks,)
+    lengths: np.ndarray  # (tasks, domains)
     dual: np.ndarray     # (runs, tasks)
 
     def __call__(self, weights: np.ndarray) -> np.ndarray:
-        square = (weights ** 2).sum(axis=1)[:, None] - 2 * weights @ self.points.T + (self.points ** 2).sum(axis=1)
-        far = np.sqrt(5 * np.maximum(square, 0.0))  # (n, runs)
-        return self.middle + np.column_stack([_matern(far / length) @ dual for length, dual in zip(self.lengths, self.dual.T)])
+        at = _log_axes(weights)
+        found = [_matern(cdist(at / length, self.points / length)) @ dual for length, dual in zip(self.lengths, self.dual.T)]
+        return self.middle + np.column_stack(found)
 
 
-def _matern(far: np.ndarray) -> np.ndarray:
+def _log_axes(weights: np.ndarray) -> np.ndarray:
+    return np.log1p(weights / 0.01)
+
+
+def _matern(distance: np.ndarray) -> np.ndarray:
+    far = np.sqrt(5.0) * distance
     return (1 + far + far ** 2 / 3) * np.exp(-far)
 
 
@@ -129,15 +137,19 @@ def trees(size: str) -> Trees:
 @cache
 def gaussian(size: str) -> Gaussian:
     runs = swarm(size)
-    some = np.random.default_rng(0).permutation(len(runs.weights))[:_SEARCHED]
+    points, middle = _log_axes(runs.weights), runs.scores.mean(axis=0)
+    some = np.random.default_rng(0).permutation(len(points))[:_SEARCHED]
     lengths, dual = [], []
-    for scores in (runs.scores - runs.scores.mean(axis=0)).T:
-        kernel = ConstantKernel(scores.var()) * Matern(1.0, (0.05, 20.0), nu=2.5) + WhiteKernel(0.01 * scores.var(), (1e-8, 1.0))
-        found = GaussianProcessRegressor(kernel).fit(runs.weights[some], scores[some]).kernel_
-        signal, noise = found.k1.k1.constant_value, found.k2.noise_level
+    for scores in (runs.scores - middle).T:
+        spread = scores.std()
+        kernel = ConstantKernel(1.0) * Matern(np.ones(points.shape[1]), (0.05, 100.0), nu=2.5) + WhiteKernel(0.01, (1e-6, 1.0))
+        with warnings.catch_warnings():  # a length at its upper bound is a domain that does not matter to the task
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = GaussianProcessRegressor(kernel).fit(points[some], scores[some] / spread).kernel_
         lengths.append(found.k1.k2.length_scale)
-        dual.append(signal * np.linalg.solve(found.k1(runs.weights) + noise * np.eye(len(scores)), scores))
-    return Gaussian(runs.weights, runs.scores.mean(axis=0), np.array(lengths), np.array(dual).T)
+        inner = found.k1.k1.constant_value * _matern(cdist(points / lengths[-1], points / lengths[-1]))
+        dual.append(found.k1.k1.constant_value * np.linalg.solve(inner + found.k2.noise_level * np.eye(len(points)), scores))
+    return Gaussian(points, middle, np.array(lengths), np.array(dual).T)
 
 
 FITS: dict[str, Callable[[str], object]] = {"loglinear": loglinear, "trees": trees, "gp": gaussian}

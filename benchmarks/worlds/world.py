@@ -7,9 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from worlds.laws import Law
-
 from cuvee.kernels.simplex import epoch_caps, project_kl, proportional
+from worlds.laws import Law
 
 SD = 0.1  # of every task's score over the reference swarm, bits per byte: plain means and means of z want the same mixture
 REFERENCE = 512  # mixtures of the reference swarm
