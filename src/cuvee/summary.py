@@ -11,6 +11,7 @@ from cuvee.engine.step import Counts
 from cuvee.engine.store import join, read_json
 from cuvee.steps import store, verdict
 from cuvee.steps.inputs import inputs_of
+from cuvee.steps.look import first_rows
 from cuvee.steps.subsets import check_floors
 
 TOP = 12  # domains of the mixture that are shown
@@ -108,7 +109,8 @@ def inputs(work: Work, recipe: Recipe) -> str:
         kinds = ", ".join(sorted({file.kind for file in files}))
         size = sum(file.size for file in files)
         lines.append(f"{source.name:<20}{len(files):>7}{size:>16,}   {source.license or 'column ' + str(source.license_column)}; {kinds}")
-    return "\n".join(lines)
+    doubts = [doubt for source in recipe.sources if (doubt := first_rows(work, source, recipe.ingest)) is not None]
+    return "\n".join([*lines, *(f"WARNING: {doubt}" for doubt in doubts)])
 
 
 def floors(work: Work, recipe: Recipe) -> list[str]:

@@ -6,11 +6,9 @@ and `part.quarantine.jsonl` (what could not be read, one JSON line each).
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import NoneType
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -24,14 +22,14 @@ from cuvee.engine.shard import Folder, Table
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, open_input, read_bytes
 from cuvee.errors import DataError
-from cuvee.kernels.text import sampled, text_ids
+from cuvee.kernels.text import sampled
 from cuvee.record import DOCUMENTS
 from cuvee.steps import raw
-from cuvee.steps.inputs import Input, inputs_of, template_fields
+from cuvee.steps.columns import ORIGIN, Documents, documents_of, needed, tables_of
+from cuvee.steps.inputs import Input, inputs_of
 
 VERSION = 1
 SAMPLE_ROWS = 1_000  # documents a source at least, however small the share
-ORIGIN = pa.schema([("file", pa.string()), ("row", pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def _tasks(work: Work, recipe: Recipe, source: Source, files: Sequence[Input], s
 def _cut(work: Work, source: Source, file: Input, shard_bytes: int) -> list[Piece]:
     """One file as pieces of about `shard_bytes`; a compressed stream is one piece, and its task writes several shards."""
     if file.kind == "parquet":
-        return _row_groups(file, shard_bytes)
+        return row_groups(file, shard_bytes)
     if file.kind == "text" or file.compression or file.size <= shard_bytes:
         return [Piece(file)]
     starts = list(range(0, file.size, shard_bytes))
@@ -112,7 +110,7 @@ def count_lines(out: Output, url: str, start: int, end: int) -> Counts:
     return {"lines": raw.count_lines(url, start, end)}
 
 
-def _row_groups(file: Input, shard_bytes: int) -> list[Piece]:
+def row_groups(file: Input, shard_bytes: int) -> list[Piece]:
     try:
         with open_input(file.url) as opened:
             metadata = pq.ParquetFile(opened).metadata
@@ -148,11 +146,11 @@ def ingest_pieces(out: Output, name: str, pieces: Sequence[Piece], source: Sourc
                   sample: float | None) -> Counts:
     """Write the documents of some pieces as one or more shards of about `shard_bytes` of text."""
     shelf = _Shelf(out, name, source.name, config, sample)
-    columns = None if config.meta else _columns(source)
+    read = None if config.meta else needed(source)
     for piece in pieces:
-        for batch in _batches(piece, columns):
+        for batch in batches(piece, read):
             _stop_at_a_broken_file(batch, config)
-            shelf.take(_documents(batch, source, config, piece.input.name), batch.blank, piece.input.name)
+            shelf.take(documents_of(batch, source, config, piece.input.name), batch.blank, piece.input.name)
     return shelf.finish()
 
 
@@ -163,12 +161,7 @@ def _stop_at_a_broken_file(batch: raw.Batch, config: Ingest) -> None:
                         "ingest.on_bad_file to quarantine to go on without the rest of it.")
 
 
-def _columns(source: Source) -> set[str]:
-    """Columns that documents are made of, but for those that go to `meta`."""
-    return {*template_fields(source.text), source.id or "id", source.url or "url", *filter(None, [source.license_column])}
-
-
-def _batches(piece: Piece, columns: set[str] | None) -> Iterator[raw.Batch]:
+def batches(piece: Piece, columns: set[str] | None) -> Iterator[raw.Batch]:
     """columns: of Parquet, that are read; None for all."""
     file = piece.input
     if file.kind == "jsonl":
@@ -202,106 +195,6 @@ def _parquet(piece: Piece, columns: set[str] | None) -> Iterator[raw.Batch]:
         yield raw.Batch([], [], [raw.Fault(piece.input.name, piece.first_row, "corrupt", f"Parquet: {error}")], 0)
 
 
-@dataclass
-class _Documents:
-    """Columns of a batch of documents, the raw rows they came from, and the faults found on the way."""
-
-    rows: list[int] = field(default_factory=list)
-    columns: dict[str, Any] = field(default_factory=dict)
-    faults: list[raw.Fault] = field(default_factory=list)
-
-
-def _documents(batch: raw.Batch, source: Source, config: Ingest, file: str) -> _Documents:
-    texts = _texts(batch.records, source.text)
-    rows, records, found = batch.rows, batch.records, _Documents(faults=list(batch.faults))
-    column = _column(texts, config.max_bytes)
-    if column is None:
-        faults = [_fault(text, config.max_bytes) for text in texts]
-        found.faults += [raw.Fault(file, row, *fault) for row, fault in zip(rows, faults) if fault is not None]
-        found.faults.sort(key=lambda fault: fault.row)
-        good = [place for place, fault in enumerate(faults) if fault is None]
-        rows, records, texts = ([values[place] for place in good] for values in (rows, records, texts))
-        column = pa.array(texts, pa.large_string())
-    found.rows = rows
-    found.columns = {"text": column, "license": _licenses(records, source, file, rows), **_described(records, source, config)}
-    return found
-
-
-def _column(texts: Sequence[str | tuple[str, str]], max_bytes: int) -> pa.Array | None:
-    """All texts of a batch at once; None where one of them has a fault."""
-    try:
-        column = pa.array(texts, pa.large_string())
-    except (UnicodeEncodeError, pa.ArrowInvalid, pa.ArrowTypeError):
-        return None
-    longest = pc.max(pc.binary_length(column)).as_py() or 0
-    return column if longest <= max_bytes else None
-
-
-def _texts(records: Sequence[dict[str, Any]], template: str) -> list[str | tuple[str, str]]:
-    fields = template_fields(template)
-    texts = [record.get(template) for record in records] if fields == [template] else []
-    return texts if set(map(type, texts)) == {str} else [_text(record, template, fields) for record in records]
-
-
-def _text(record: dict[str, Any], template: str, fields: Sequence[str]) -> str | tuple[str, str]:
-    """The text of a row, or (reason, detail). A template needs each of its columns to be a string."""
-    for name in fields:
-        if not isinstance(record.get(name), str):
-            kind = "is missing" if name not in record else f"is {type(record[name]).__name__}, not a string"
-            return "no_text", f"column '{name}' {kind}; columns here: {', '.join(map(str, record))[:200]}"
-    return record[template] if fields == [template] else template.format_map({name: record[name] for name in fields})
-
-
-def _fault(text: str | tuple[str, str], max_bytes: int) -> tuple[str, str] | None:
-    if isinstance(text, tuple):
-        return text
-    try:
-        size = len(text) if text.isascii() else len(text.encode())
-    except UnicodeEncodeError as error:
-        return ("lone_surrogate", f"character {error.start} is a lone surrogate, U+{ord(text[error.start]):04X}")
-    if size > max_bytes:
-        return ("too_long", f"{size:,} bytes; ingest.max_bytes is {max_bytes:,}")
-    return None
-
-
-def _licenses(records: Sequence[dict[str, Any]], source: Source, file: str, rows: Sequence[int]) -> list[str]:
-    if source.license_column is None:
-        return [source.license or "NOASSERTION"] * len(records)
-    found = [record.get(source.license_column) for record in records]
-    bad = next((place for place, value in enumerate(found) if not isinstance(value, str) or not value.strip()), None)
-    if bad is not None:
-        raise DataError(f"source {source.name}, {file}, row {rows[bad]}: no licence in column '{source.license_column}'. "
-                        "Fill it in the data, or give the source one `license`.")
-    return found
-
-
-def _described(records: Sequence[dict[str, Any]], source: Source, config: Ingest) -> dict[str, list[str | None]]:
-    """Address, own id, and every other column, of each record."""
-    id_column, url_column, used = source.id or "id", source.url or "url", _columns(source)
-    rest = ({str(key): value for key, value in record.items() if key not in used} for record in records)
-    return {"url": _strings(records, url_column), "source_id": _strings(records, id_column),
-            "meta": [_json(each) if each else None for each in rest] if config.meta else [None] * len(records)}
-
-
-def _strings(records: Sequence[dict[str, Any]], column: str) -> list[str | None]:
-    values = [record.get(column) for record in records]
-    return values if set(map(type, values)) == {NoneType} else [_string(value) for value in values]
-
-
-def _string(value: Any) -> str | None:
-    if value is None:
-        return None
-    text = value if isinstance(value, str) else _json(value)
-    return text if text.isascii() else text.encode(errors="replace").decode()
-
-
-def _json(value: Any) -> str:
-    try:
-        return orjson.dumps(value, default=str).decode()
-    except TypeError:  # lone surrogates or integers over 64 bits, which the standard library escapes and writes
-        return json.dumps(value, default=str)
-
-
 class _Shelf:
     """Collects documents and writes a shard whenever enough text is held."""
 
@@ -318,10 +211,10 @@ class _Shelf:
         self.faults: list[raw.Fault] = []
         self.held = 0
 
-    def take(self, found: _Documents, blank: int, file: str) -> None:
+    def take(self, found: Documents, blank: int, file: str) -> None:
         self.counts["read"] += len(found.rows)
         self.counts["blank"] += blank
-        documents, origin = _tables(found, self.source, file)
+        documents, origin = tables_of(found, self.source, file)
         if self.sample is not None:
             chosen = pa.array(sampled(documents["id"], "sample", self.sample))
             documents, origin = documents.filter(chosen), origin.filter(chosen)
@@ -349,13 +242,6 @@ class _Shelf:
         if self.documents or self.faults or self.number == 0:
             self.write()
         return {**self.counts, "quarantined": self.reasons.total(), "reasons": dict(sorted(self.reasons.items()))}
-
-
-def _tables(found: _Documents, source: str, file: str) -> tuple[pa.Table, pa.Table]:
-    text = found.columns["text"]
-    columns = {**found.columns, "id": text_ids(text), "source": pa.repeat(source, len(text))}
-    documents = pa.table([pa.array(columns[each.name], each.type) for each in DOCUMENTS], schema=DOCUMENTS)
-    return documents, pa.table([pa.repeat(file, len(text)), pa.array(found.rows, pa.int64())], schema=ORIGIN)
 
 
 def _say(work: Work, source: str, folder: Folder) -> None:
