@@ -52,8 +52,8 @@ def moments(features, response, importance):
 
 @njit(cache=True, nogil=True)
 def growth(features, intercept, coefficients):
-    """exp(intercept + features @ coefficients), kept finite. -> (runs,)"""
-    return np.exp(np.minimum(intercept + features @ coefficients, _LARGEST_EXPONENT))
+    """exp(intercept + features @ coefficients), kept finite, and over 0 so that it has a logarithm. -> (runs,)"""
+    return np.exp(np.maximum(np.minimum(intercept + features @ coefficients, _LARGEST_EXPONENT), -_LARGEST_EXPONENT))
 
 
 @njit(cache=True, nogil=True)
