@@ -57,6 +57,8 @@ def test_a_protected_task_that_rises_is_named_and_holds():
     word, why = judge(sizes(BETTER, BETTER, BETTER, risen=over), KEPT)
     assert word == "hold" and why[0].startswith("Protected task maths rises at depth 4 (3,000 tokens) by +0.0684") and "0.01 that it may" in why[0]
     assert judge(sizes(BETTER, BETTER, BETTER, risen=under), KEPT)[0] == "ship"
+    small = [sizes(BETTER, risen=over)[0], *sizes(BETTER, BETTER, BETTER)[1:]]  # at the proxy's size it is not asked for
+    assert small[0]["tasks"][0]["regressed"] and judge(small, KEPT)[0] == "ship"
 
 
 def test_optimism_fires_over_two_standard_errors_of_both():
@@ -81,3 +83,5 @@ def test_a_prediction_has_its_error_without_the_noise_of_a_run():
     fit = {"tasks": [{"name": "x", "noise_sd": 0.03}, {"name": "y", "noise_sd": None}], "runs": []}
     assert verdict.prediction(mixture, fit, {"x": 0.75, "y": 0.25}) == pytest.approx((-0.2, 0.75 * 0.04 + 0.25 * 0.05))
     assert verdict.prediction(mixture, fit, {"x": 0.5, "z": 0.5}) is None
+    against = [{"predicted": {"x": 1.0, "y": 1.0}, "measured": {"x": 0.9, "y": 1.1}}]  # out of fold, the mean of both is right
+    assert verdict.prediction(mixture, fit | {"runs": against}, {"x": 0.5, "y": 0.5}) == pytest.approx((-0.2, 0.0))

@@ -154,7 +154,7 @@ def describe(size: Trained, found: Mapping[str, Any], scores: Mapping[str, np.nd
               for mixture, runs in size.runs.items() for run in runs if found[run.key]["failure"]]
     return {"depth": config.depth, "parameters": config.parameters, "tokens": size.regime.tokens, "flops": size.flops, "larger": size.larger,
             "seeds": list(size.seeds), "failed": failed, **_compared(means),
-            "tasks": [_task(name, {mixture: each[:, at] for mixture, each in scores.items()}, protected.get(name), size.larger)
+            "tasks": [_task(name, {mixture: each[:, at] for mixture, each in scores.items()}, protected.get(name))
                       for at, name in enumerate(names)]}
 
 
@@ -166,9 +166,9 @@ def _compared(values: Mapping[str, np.ndarray]) -> dict[str, Any]:
             "over_unimax": None if other is None else verdict.paired(other, values["proposal"])}
 
 
-def _task(name: str, values: Mapping[str, np.ndarray], allowed: float | None, larger: bool) -> dict[str, Any]:
+def _task(name: str, values: Mapping[str, np.ndarray], allowed: float | None) -> dict[str, Any]:
     found = _compared(values)
-    return {"name": name, "protected": allowed, "regressed": larger and verdict.passes(found["proposal"], allowed),
+    return {"name": name, "protected": allowed, "regressed": verdict.passes(found["proposal"], allowed),
             **{key: found[key] for key in ("means", "proposal", "unimax")}}
 
 
