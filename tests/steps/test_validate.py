@@ -6,11 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cuvee import summary
 from cuvee.engine.store import Output, read_json
 from cuvee.errors import DataError
 from cuvee.kernels.scaling import Curve
+from cuvee.report import validation as report
 from cuvee.steps import training, validate
 from cuvee.steps.training import Run
+from tests.report.reading import Reader
 from tests.steps.swarms import mixed
 
 NAMES = ["quiz", "maths"]
@@ -42,7 +45,7 @@ def compared(made, folder, predicted=-0.2, protected=None, **given):
     mixture = {"tasks": [{"name": name, "predicted": 2 + predicted, "proportional": 2.0, "sd": 0.01} for name in NAMES]}
     for name, value in (("mixture", mixture), ("fit", FIT)):
         (folder / f"{name}.json").write_text(json.dumps(value))
-    validate.compare(Output(str(folder)), sizes, str(folder / "mixture.json"), str(folder / "fit.json"), protected or {}, 0)
+    validate.compare(Output(str(folder)), sizes, str(folder / "mixture.json"), str(folder / "fit.json"), protected or {}, ("a warning",), 0)
     return read_json(str(folder / "validate.json"))
 
 
@@ -58,7 +61,23 @@ def test_a_proposal_that_is_worth_twice_the_compute_is_said_to_be(made, tmp_path
 def test_no_gain_in_compute_from_two_sizes(made, tmp_path):
     found = compared(made, tmp_path, better=2.0, times=(1, 3))
     assert found["verdict"] == "ship" and found["curve"]["form"] is None and [size["gains"] for size in found["sizes"]] == [{}, {}]
-    assert "takes 3 sizes with two finished runs of proportional, and there are 2" in found["remarks"][-1]
+    assert "takes 3 sizes with two finished runs of proportional, and there are 2" in found["remarks"][-2] and found["remarks"][-1] == "a warning"
+
+
+def test_what_is_left_can_be_printed_and_shown(made, tmp_path):
+    found = compared(made, tmp_path, better=2.0, failed=[(1, "proposal", 0), (2, "proposal", 0), (2, "proposal", 1)], predicted=-3.0)
+    rows = summary.validation(found).splitlines()
+    assert [row.split()[-1] for row in rows[1:3]] == ["x", "x"] and rows[1].startswith("the proxy's size (1,984 tokens)        3") and rows[3].endswith("     0")
+    assert rows[4].startswith("verdict: ship. The proposal is better than proportional at depth 2 (3,968 tokens): -") and rows[-1] == "a warning"
+    shown = Reader("<html>" + report.validation(found) + "</html>")
+    assert len(shown.tables["validation"]) == 3 and not shown.open and "optimism +2." in shown.text and len(shown.tables["validation"][0]) == 4
+
+
+def test_a_size_over_the_target_is_said(made):
+    budget = made.recipe.budget.model_copy(update={"target": 5_000})
+    assert validate.too_long(made.recipe) == []
+    said, = validate.too_long(made.recipe.model_copy(update={"budget": budget}))
+    assert said.startswith("depth 2 sees 6,000 tokens, over budget.target = 5,000")
 
 
 def test_failed_runs_leave_fewer_pairs_and_under_two_none(made, tmp_path):

@@ -51,16 +51,19 @@ class Trained:
 
 def run(work: Work, recipe: Recipe, tokens: TokenStore, fit: Folder, mix: Folder) -> Folder:
     """Train what is not trained yet, compare. fit says what each task weighs, mix what is proposed."""
+    warnings = too_long(recipe)
+    for each in warnings:
+        work.progress.say(f"WARNING: validate: {each}")
     weights = mixtures(recipe, tokens, read_json(mix.file("mixture.json")))
     scored = tasks.run(work, recipe, tokens)
     trained, sizes = zip(*[train(work, recipe, tokens, scored, weights, *size) for size in places(recipe)])
     sizes = sorted(sizes, key=lambda size: (size.larger, size.flops))
-    _say_what_repeats_more(work, recipe, sizes)
     keys = [{name: [run.key for run in each] for name, each in size.runs.items()} for size in sizes]
     protected = recipe.protected
     step = Step("validate", VERSION, {"runs": keys, "protected": protected, "seed": recipe.seed},
                 (*(folder.fingerprint for folder in trained), fit.fingerprint, mix.fingerprint), ("numpy", "scipy"))
-    args = {"sizes": sizes, "mixture": mix.file("mixture.json"), "fit": fit.file("fit.json"), "protected": protected, "seed": recipe.seed}
+    args = {"sizes": sizes, "mixture": mix.file("mixture.json"), "fit": fit.file("fit.json"), "protected": protected, "warnings": warnings,
+            "seed": recipe.seed}
     folder = work.do(step, [Task("compare", compare, args)])
     if not any(size["larger"] and size["proposal"] for size in read_json(folder.file("validate.json"))["sizes"]):
         work.progress.say("WARNING: validate: no larger size has two pairs of finished runs, so there is nothing to ship on. See report.html.")
@@ -72,6 +75,12 @@ def places(recipe: Recipe) -> list[tuple[str, int, int, bool]]:
     proxy = ("swarm.runs", recipe.swarm.depth, recipe.budget.proxy, False)
     return [proxy, *((f"validate.d{size.depth}x{size.budget_factor:g}", size.depth, round(size.budget_factor * recipe.budget.proxy), True)
                      for size in recipe.larger_sizes)]
+
+
+def too_long(recipe: Recipe) -> list[str]:
+    """What is to be said of sizes that see more tokens than the real run, and so cannot repeat a domain as it will."""
+    return [f"depth {depth} sees {budget:,} tokens, over budget.target = {recipe.budget.target:,}, so it repeats domains more than the real run will. "
+            "Lower its budget_factor." for _, depth, budget, larger in places(recipe) if larger and budget > recipe.budget.target]
 
 
 def mixtures(recipe: Recipe, tokens: TokenStore, mixture: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -97,14 +106,8 @@ def train(work: Work, recipe: Recipe, tokens: TokenStore, scored: Folder, weight
     return folder, Trained(regime, larger, seeds, runs, files)
 
 
-def _say_what_repeats_more(work: Work, recipe: Recipe, sizes: Sequence[Trained]) -> None:
-    for size in sizes:
-        if size.regime.tokens > recipe.budget.target:
-            work.progress.say(f"WARNING: validate: depth {size.regime.config.depth} sees {size.regime.tokens:,} tokens, over budget.target = "
-                              f"{recipe.budget.target:,}, so it repeats domains more than the real run will. Lower its budget_factor.")
-
-
-def compare(out: Output, sizes: Sequence[Trained], mixture: str, fit: str, protected: Mapping[str, float], seed: int) -> Counts:
+def compare(out: Output, sizes: Sequence[Trained], mixture: str, fit: str, protected: Mapping[str, float], warnings: Sequence[str],
+            seed: int) -> Counts:
     found = [{key: read_json(url) for key, url in size.files.items()} for size in sizes]
     names = next((list(each["scores"]) for runs in found for each in runs.values() if not each["failure"]), None)
     if names is None:
@@ -117,7 +120,7 @@ def compare(out: Output, sizes: Sequence[Trained], mixture: str, fit: str, prote
     foreseen = verdict.optimism(verdict.prediction(read_json(mixture), fitted, dict(zip(names, shares.tolist()))), described[0]["proposal"])
     word, reasons = verdict.judge(described, foreseen)
     out.json("validate.json", {
-        "version": FORMAT, "verdict": word, "explanation": " ".join(reasons), "remarks": [*verdict.remarks(described, foreseen), curve["said"]],
+        "version": FORMAT, "verdict": word, "explanation": " ".join(reasons), "remarks": [*verdict.remarks(described, foreseen), curve["said"], *warnings],
         "sizes": described, "curve": curve, "optimism": foreseen,
         "tasks": [{"name": name, "weight": weight, "protected": protected.get(name), "predicted": _predicted(read_json(mixture), name)}
                   for name, weight in zip(names, shares.tolist())],
