@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import re
 import shutil
@@ -40,13 +41,19 @@ def test_the_snippets_of_a_page_run(page, finished, tmp_path):
     recipe = yaml.safe_load((tmp_path / "recipe.yaml").read_text()) | {"work": "work"}
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    lacks = False
     for script in snippets(page, "bash"):
+        lacks |= bool(re.search(r"^import torch$", script, re.MULTILINE)) and importlib.util.find_spec("torch") is None
+        if lacks:
+            break  # what follows needs what this leaves
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
     with contextlib.chdir(tmp_path):
         names: dict[str, object] = {"__name__": page}
         for script in snippets(page, "python"):
             exec(compile(script, page, "exec"), names)
+    if lacks:
+        pytest.skip(f"{page}: the snippets from the first that needs torch on were left out")
 
 
 def test_yaml_snippets_hold_known_keys_only(tmp_path):

@@ -26,6 +26,7 @@ from cuvee.steps import (
     fit,
     ingest,
     mix,
+    portraits,
     quality,
     reuse,
     store,
@@ -101,6 +102,7 @@ def _tokenize(run: Run) -> None:
     tokenizer = tokenize.fit(run.work, run.recipe, run.documents, run.verdicts())
     run.tables["tokenize"] = tokenize.run(run.work, run.recipe, run.documents, run.verdicts(), tokenizer)
     run.tokens = store.run(run.work, run.recipe, run.tables["tokenize"], run.tables["quality"], tokenizer)
+    portraits.run(run.work, run.tables["embed"], run.tables["quality"], run.tokens)
 
 
 def _swarm(run: Run) -> None:
@@ -185,7 +187,9 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
 
 
 def _look(recipe: Recipe) -> None:
-    """Every file that the recipe names is there: a UsageError before any work."""
+    """Every file that the recipe names is there, and the swarms reach its budget: a UsageError before any work."""
+    if recipe.budget.target:
+        mix.check_reach(sorted(recipe.budget.trained), recipe.budget.target, recipe.mix.extrapolate)
     for source in recipe.sources:
         found = expand(source.path, f"source {source.name}")
         if inside := next((url for url, _ in found if url.startswith(recipe.work.rstrip("/") + "/")), None):

@@ -146,10 +146,10 @@ def cost(work: Work, recipe: Recipe, machine: Machine) -> list[str]:
     for part in parts:
         flops.append(part.runs * part.tokens * part.proxy.flops_per_token)
         hours.append(part.runs * part.tokens / speeds[part.proxy] / 3600)
-        lines.append(f"{part.name:<22}{part.runs:>6}{part.tokens:>16,}{part.proxy.parameters:>14,}{flops[-1]:>10.1e}{hours[-1]:>10.2f}")
+        lines.append(f"{part.name:<22}{part.runs:>6}{part.tokens:>16,}{part.proxy.parameters:>14,}{flops[-1]:>10.1e}{hours[-1]:>10.3g}")
     total, tokens = sum(part.runs for part in parts), sum(part.runs * part.tokens for part in parts)
-    return [*lines, f"{'all':<22}{total:>6}{tokens:>16,}{'':>14}{sum(flops):>10.1e}{sum(hours):>10.2f}   (tokens of all runs together)",
-            machine.said, *_unknown(work, recipe)]
+    return [*lines, f"{'all':<22}{total:>6}{tokens:>16,}{'':>14}{sum(flops):>10.1e}{sum(hours):>10.3g}   (tokens of all runs together)",
+            f"{machine.said}; reading held-out documents adds up to {recipe.swarm.eval_share:.0%}", *_unknown(work, recipe)]
 
 
 def _swarm(work: Work, recipe: Recipe) -> list[Part]:
