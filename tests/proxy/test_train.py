@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from cuvee.errors import UsageError
-from cuvee.proxy.model import ProxyConfig, loss
+from cuvee.kernels.pack import predicted
+from cuvee.proxy.model import ProxyConfig, loss, nats
 from cuvee.proxy.train import Group, _gradient, finite, schedule, train
 from tests.proxy.test_model import grown
 
@@ -97,6 +99,22 @@ def test_devices_share_a_group():
 def test_without_an_accelerator_a_run_planned_for_one_is_refused():
     with pytest.raises(UsageError, match="jax sees none here.*swarm.gpus: 0"):
         train(replace(TINY, compute="bfloat16"), some_rows(1), seed=0)
+
+
+def test_padding_teaches_nothing():
+    """A batch with padding has the loss and the gradient of its counted targets, however it is cut."""
+    config = ProxyConfig(vocab=64, seq_len=128, depth=1, batch=6, padding=0)
+    rows, params = np.maximum(some_rows(1, config), 1), grown(config)
+    for row, length in zip(rows, (129, 3, 128, 40, 90, 1)):
+        row[length - 1 :] = 0
+    counted = predicted(rows, 0)
+
+    def plain(params):
+        return jnp.sum(jnp.where(counted, nats(params, rows), 0)) / counted.sum()
+
+    pieces, whole = _gradient(params, rows.reshape(3, 2, -1), config), jax.value_and_grad(plain)(params)
+    assert all(np.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(jax.tree.leaves(pieces), jax.tree.leaves(whole)))
+    assert abs(float(loss(params, rows) - pieces[0])) > 0.01
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads where Linux lists them")

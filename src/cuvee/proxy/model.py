@@ -34,6 +34,7 @@ class ProxyConfig:
     tied: bool = False  # one matrix is both embedding and head
     optimizer: Optimizer = "adamw"  # of the layers' matrices; embedding and head have AdamW
     compute: Compute = "float32"  # of matrix products while training; bfloat16 is for accelerators (on a CPU it is slower, docs/log.md)
+    padding: int | None = None  # the end mark, where rows are filled up with it; its repeats are no targets of training
 
     def __post_init__(self):
         for name, least in (("vocab", 2), ("seq_len", 1), ("depth", 1), ("batch", 1)):
@@ -131,9 +132,10 @@ def nats(params: dict, rows: jax.Array) -> jax.Array:
     return jax.nn.logsumexp(scores, axis=-1) - gold
 
 
-def loss(params: dict, rows: jax.Array) -> jax.Array:
-    """Mean cross-entropy in nats. rows: int (rows, seq + 1)"""
-    return nats(params, rows).mean()
+def loss(params: dict, rows: jax.Array, weights: jax.Array | None = None) -> jax.Array:
+    """Cross-entropy in nats: the mean, or the sum under `weights` of targets. rows: int (rows, seq + 1); weights: (rows, seq)"""
+    found = nats(params, rows)
+    return found.mean() if weights is None else (found * weights).sum()
 
 
 def _norm(x: jax.Array) -> jax.Array:

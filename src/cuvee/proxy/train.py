@@ -14,6 +14,7 @@ import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 from cuvee.errors import UsageError
+from cuvee.kernels.pack import predicted
 from cuvee.proxy.model import ProxyConfig, init, loss, lowered
 from cuvee.proxy.muon import muon
 
@@ -188,12 +189,20 @@ def _pieces(config: ProxyConfig) -> int:
 
 def _gradient(params: dict, pieces: jax.Array, config: ProxyConfig):
     """Mean loss and its gradient, summed piece by piece. pieces: (pieces, rows, seq_len + 1)"""
-    def read(params, rows):
-        return loss(lowered(params) if config.compute == "bfloat16" else params, rows)
+    def read(params, rows, weights):
+        return loss(lowered(params) if config.compute == "bfloat16" else params, rows, weights)
 
-    def add(total, rows):
-        return jax.tree.map(jnp.add, total, jax.value_and_grad(read)(params, rows)), None
+    def add(total, piece):
+        return jax.tree.map(jnp.add, total, jax.value_and_grad(read)(params, *piece)), None
 
     zero = (jnp.float32(0), jax.tree.map(jnp.zeros_like, params))
-    total, _ = jax.lax.scan(add, zero, pieces)
+    total, _ = jax.lax.scan(add, zero, (pieces, _weights(pieces, config)))
     return jax.tree.map(lambda x: x / len(pieces), total)
+
+
+def _weights(pieces: jax.Array, config: ProxyConfig) -> jax.Array | None:
+    """Of targets, (pieces, rows, seq_len), where some are padding: so that the mean over pieces is that over what counts."""
+    if config.padding is None:
+        return None
+    counted = predicted(pieces, config.padding)
+    return counted * (len(pieces) / jnp.maximum(counted.sum(), 1))

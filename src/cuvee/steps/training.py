@@ -82,7 +82,8 @@ def proxy(recipe: Recipe, vocab: int, seq_len: int, depth: int) -> ProxyConfig:
 
 
 def regime(recipe: Recipe, tokens: TokenStore, depth: int, budget: int) -> Regime:
-    config = proxy(recipe, tokens.vocab, tokens.seq_len, depth)
+    padding = tokens.end if recipe.tokenize.pack == "fit" else None
+    config = replace(proxy(recipe, tokens.vocab, tokens.seq_len, depth), padding=padding)
     made = Regime(config, budget, offered(tokens.domains, budget, recipe.budget.target, recipe.swarm.subset_documents))
     if not made.steps:
         raise UsageError(f"a proxy budget of {budget:,} tokens is under one batch of {config.batch} rows of {config.seq_len} tokens. "
