@@ -61,6 +61,16 @@ def test_an_error_names_the_key_its_line_and_the_cure(tmp_path, old, new, messag
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("more, message", [
+    ("evals: [{name: q, path: q, role: report}]", "has the role report, and no continuation"),
+    ("evals: [{name: q, path: q, continuation: a, role: report}]\nmix: {protect: {q: 0}}", "mix.protect limits 'q', whose role is report"),
+    ("evals: [{name: q, path: q, continuation: a, role: protected}]\nmix: {tasks: {q: 1}}", "mix.tasks weighs 'q', whose role is protected"),
+    ("swarm: {scores: s.csv}\nbudget: {target: 9, targets: [4, 9]}", "swarm.scores has runs for one target")])
+def test_what_tasks_are_for_is_one_thing(tmp_path, more, message):
+    with pytest.raises(RecipeError, match=message):
+        load(write(tmp_path, "work: w\nsources: [{name: a, path: a, license: MIT}]\n" + more))
+
+
 def test_every_error_is_told_at_once(tmp_path):
     with pytest.raises(RecipeError) as error:
         load(write(tmp_path, GOOD.replace("target", "tarket").replace("max_floored", "max_flored")))

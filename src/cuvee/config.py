@@ -342,6 +342,12 @@ class Recipe(Section):
                 raise ValueError(f"mix.protect limits '{each.name}', whose role is report; make it protected, or leave it out")
         return self
 
+    @model_validator(mode="after")
+    def _scores_are_of_one_target(self) -> Recipe:
+        if self.swarm.scores is not None and self.budget.targets:
+            raise ValueError("swarm.scores has runs for one target; leave budget.targets out, or fit and mix several swarms from CSV files")
+        return self
+
     @property
     def larger_sizes(self) -> list[Size]:
         """The sizes of validation, as given or from the proxy's depth."""
@@ -357,6 +363,14 @@ class Recipe(Section):
                                  f"(swarm.depth = {self.swarm.depth}); raise depth or budget_factor")
         if len(set(sizes)) < len(sizes):
             raise ValueError("validate.sizes: two sizes are alike; leave one out")
+        return self
+
+    @model_validator(mode="after")
+    def _one_budget_where_runs_are_given(self) -> Recipe:
+        """Runs of another swarm, or another trainer, were made for one target."""
+        given = [name for name, value in (("fit.reuse", self.fit.reuse), ("swarm.scores", self.swarm.scores)) if value is not None]
+        if given and self.budget.targets:
+            raise ValueError(f"{given[0]} holds runs for one budget, and budget.targets names {len(self.budget.targets)}; leave one of the two out")
         return self
 
     @model_validator(mode="after")
