@@ -37,7 +37,8 @@ def optimism(drawn: Drawn) -> float:
     """How much worse than said the optimum of a fit is, in SDs of the swarm: parametric bootstrap (Efron, 2004, "covariance penalties").
 
     A draw chooses its own optimum j; what the other draws say of it stands for the truth: the mean over j of
-    (mean over i != j of values[i, j]) - values[j, j]. Misfit that all draws share is not in it.
+    (mean over i != j of values[i, j]) - values[j, j]. Settings and misfit, which all draws share, are not in it, nor is what
+    the ridge holds back: see docs/surrogates.md.
     """
     count = len(drawn.values)
     own = np.diag(drawn.values)
