@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cuvee.report import svg
+from cuvee.report import identify, svg
 from cuvee.report.markup import NONE, Html, missing, note, percent, section, show, table, tag
 
 Json = Mapping[str, Any]
@@ -70,7 +70,7 @@ def fit(found: Json | None) -> Html:
         f"Noise of the weighted mean: {show(mean['noise_sd'])} SDs of the swarm ({mean['freedom']} degrees of freedom), so two runs differ by more "
         f"than chance from {show(mean['resolves'])} on.")]
     return section("fit", "Predicted and measured", note(tag("strong", said)), *(note(each, kind="bad") for each in found["notes"]), *drawn,
-                   tag("h3", "Tasks"),
+                   *identify.blurred(found.get("identified")), tag("h3", "Tasks"),
                    *chance, note(f"{silent:,} of {len(found['tasks']):,} tasks have weight 0; the table says why. Noise is the SD of repeats, with its "
                                  "degrees of freedom; signal to noise the SD over the swarm by it. Two runs that differ by less than what shows "
                                  "are alike (95 %). Half to full is the rank correlation over mixtures of scores at half of the tokens with those "

@@ -24,7 +24,7 @@ from cuvee.kernels.runs import folds
 from cuvee.kernels.text import hash64
 from cuvee.steps import gate, scores, store
 
-VERSION = 3
+VERSION = 4
 LEAST_RUNS = 5  # that must be left without one fold, and that a rank correlation needs
 USES = ("numba", "numpy", "scipy")
 
