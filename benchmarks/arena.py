@@ -63,10 +63,10 @@ def done(pool, work, jobs, path, say):
 
 
 def games(names, procedures, runs, seeds):
-    """Every (world, procedure, runs, seed) that is to be played, large worlds first."""
+    """Every (world, procedure, runs, seed) that is to be played: all worlds with the first seed before any with the next."""
     sizes = {plan.name: plan.domains for plan in catalogue.PLANS}
-    order = sorted(names, key=lambda name: -sizes[name])
-    found = product(order, procedures, sorted(runs, reverse=True), range(seeds))
+    order = sorted(names, key=lambda name: sizes[name] > LARGE)
+    found = ((name, who, count, seed) for seed, name, count, who in product(range(seeds), order, sorted(runs, reverse=True), procedures))
     return [game for game in found if sizes[game[0]] <= LARGE or (game[2] == max(runs) and game[3] == 0)]
 
 

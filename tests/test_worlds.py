@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +12,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from worlds import catalogue, laws, published  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "benchmarks"))
+from worlds import catalogue, laws, published, tables  # noqa: E402
 from worlds.optimum import exchanged, numeric, optimum  # noqa: E402
 from worlds.play import played  # noqa: E402
 from worlds.world import SD  # noqa: E402
@@ -19,6 +22,13 @@ from worlds.world import SD  # noqa: E402
 from cuvee.kernels.procedures.base import Answer, Round  # noqa: E402
 
 DRAWN = [plan for plan in catalogue.PLANS if not plan.data]
+
+
+@pytest.fixture(scope="module")
+def convex():
+    """A world with one valley, and its optimum."""
+    world = catalogue.named("saturating-17")
+    return world, optimum(world)
 
 
 @pytest.mark.parametrize("plan", DRAWN, ids=lambda plan: plan.name)
@@ -57,9 +67,8 @@ def test_laws_golden():
     assert steps(at)[0, 0] == pytest.approx(-(0.5 - 1 / (1 + np.exp(5))))
 
 
-def test_the_optimum_of_a_convex_world_is_an_exact_solvers():
-    world = catalogue.named("saturating-17")
-    found = optimum(world)
+def test_the_optimum_of_a_convex_world_is_an_exact_solvers(convex):
+    world, found = convex
     exact = minimize(numeric(world.objective), world.natural, jac=True, method="SLSQP", bounds=[(0, cap) for cap in world.caps],
                      constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}, options={"ftol": 1e-10, "maxiter": 1000})
     assert found.value == pytest.approx(exact.fun, abs=1e-3) and found.value < found.natural - 0.5
@@ -73,7 +82,7 @@ def test_the_optimum_of_a_hidden_valley_is_found():
 
     def law(weights):
         even, far = np.full(17, 1 / 17), np.r_[0.6, np.full(16, 0.4 / 16)]
-        return -np.exp(-((weights - even) ** 2).sum(axis=1)) [:, None] - 2 * np.exp(-20 * ((weights - far) ** 2).sum(axis=1))[:, None]
+        return -np.exp(-((weights - even) ** 2).sum(axis=1))[:, None] - 2 * np.exp(-20 * ((weights - far) ** 2).sum(axis=1))[:, None]
 
     world = replace(base, law=law, importance=np.ones(1), level=np.zeros(1), noise=np.ones(1), max_epochs=1e6)
     assert optimum(world).weights[0] == pytest.approx(0.6, abs=0.02)
@@ -102,6 +111,7 @@ def test_runs_scatter_as_they_say(name):
     assert (world.noise_sd(at)[1] > 1.5 * world.noise_sd(at)[0]).all() == (name == "uneven-pairs-20")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", published.FITS)
 def test_laws_of_the_published_runs_fit_them(family, shared):
     """Share of the variance of the 1M losses that a law explains, mean over tasks; the least of them is the log-linear law's."""
@@ -125,16 +135,39 @@ class Fixed:
         return Answer(self.weights, seen.scores[0], np.full(len(setting.importance), SD))
 
 
-def test_a_game_is_judged_by_the_truth():
-    world = catalogue.named("saturating-17")
-    best = optimum(world)
+def test_a_game_is_judged_by_the_truth(convex):
+    world, best = convex
     line = played(world, best, Fixed(best.weights), 5, 0)
     assert (line["regret"], line["trained"], line["together"]) == (pytest.approx(0, abs=1e-9), 1, pytest.approx(1))
     assert played(world, best, Fixed(world.natural), 5, 0)["regret"] == pytest.approx(1)
 
 
-def test_an_answer_over_the_caps_is_refused():
-    world = catalogue.named("saturating-17")
+def test_an_answer_over_the_caps_is_refused(convex):
+    world, best = convex
     place = int(world.caps.argmin())
     with pytest.raises(ValueError, match="fixed on saturating-17: the answer passes the epoch caps by"):
-        played(world, optimum(world), Fixed(np.eye(17)[place]), 5, 0)
+        played(world, best, Fixed(np.eye(17)[place]), 5, 0)
+
+
+def line(world, procedure, seed, regret, **more):
+    return {"world": world, "family": "pairs", "ours": False, "procedure": procedure, "runs": 64, "seed": seed, "regret": regret, "trained": 64, "seconds": 1.0,
+            "truth": -1.0, **more}
+
+
+def test_tables_golden():
+    """Means over seeds first: climb .4 and .1, ours .2 and .3; so medians .25 and .25, and one world each."""
+    told = {"predicted": -1.2, "together": 0.11, "apart": 0.05, "near": 0.5, "covered": 0.9}
+    plays = [line("a", "climb", 0, 0.2), line("a", "climb", 1, 0.6), line("b", "climb", 0, 0.1), line("b", "climb", 1, 0.1),
+             line("a", "ours", 0, 0.2, **told), line("a", "ours", 1, 0.2, **told), line("b", "ours", 0, 0.3, **told), line("b", "ours", 1, 0.3, **told)]
+    text = tables.report(plays, [{"world": "a", "sure": 1.0}, {"world": "b", "sure": 0.5}], [{"world": "c", "missing": "no data"}])
+    assert "| 64 | climb | 2 | 0.250 | 0.175 to 0.325 | 0.40 | 0.250 | 1 | 64 | 1.0 |" in text
+    assert "| ours | 4 | 90.0% | +0.20 | 100% | 0% | 50% |" in text
+    assert "- b, 64 runs: ours 0.30; climb 0.10" in text and "- a, 64" not in text and "- not played: c: no data" in text
+
+
+@pytest.mark.slow
+def test_a_second_arena_goes_on_where_the_first_stopped(tmp_path):
+    command = [sys.executable, str(ROOT / "benchmarks" / "arena.py"), "--worlds", "saturating-17", "--procedures", "olmix", "--runs", "40", "--out", str(tmp_path)]
+    first = [subprocess.run([*command, "--seeds", seeds], capture_output=True, text=True, check=True, env=os.environ).stdout for seeds in ("1", "2", "2")]
+    assert [text.count("saturating-17 olmix 40") for text in first] == [1, 1, 0]
+    assert first[1].partition("| runs")[2] == first[2].partition("| runs")[2] != ""
