@@ -24,7 +24,8 @@ def swarm(found: Json | None, drawn: Sequence[Json], fit: Json | None) -> Html:
     runs = found["runs"]
     kinds = Counter(run["kind"] for run in runs)
     proxy = ", ".join(f"{name} {show(value)}" for name, value in sorted(found["proxy"].items()))
-    parts = [note(f"{len(runs):,} runs of {sum(run['tokens'] for run in runs):,} tokens together; proxy: {proxy}."),
+    by = f"proxy: {proxy}" if any(run["losses"] for run in runs) or not runs else "trained elsewhere, their scores were imported"
+    parts = [note(f"{len(runs):,} runs of {sum(run['tokens'] for run in runs):,} tokens together; {by}."),
              table(["kind of run", "runs"], sorted(kinds.items())), *_failed(found["failed"]), tag("h3", "Runs"), _runs(runs, drawn, fit),
              tag("h3", "What the runs are scored on"), _asked(found["tasks"])]
     return section("swarm", "Swarm", *parts)

@@ -119,6 +119,6 @@ def _domains(planned: Sequence[Planned], found: Mapping[str, Any], regime: Regim
 
 
 def _scores(planned: Sequence[Planned], found: Mapping[str, Any]) -> pa.Table:
-    rows = [{"run": each.run.key, "task": task, "score": score, "half": (found[each.run.key].get("half") or {}).get(task)}
+    rows = [{"run": each.run.key, "task": task, "score": score, "half": (found[each.run.key]["half"] or {}).get(task)}
             for each in planned for task, score in found[each.run.key]["scores"].items()]
     return pa.Table.from_pylist(rows, schema=RUN_SCORES)
