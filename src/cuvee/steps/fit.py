@@ -16,9 +16,8 @@ from cuvee.engine.shard import Folder
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, join, read_json
 from cuvee.errors import UsageError, missing_extra, nearest
-from cuvee.kernels import identify
+from cuvee.kernels import identify, trees
 from cuvee.kernels import surrogate as models
-from cuvee.kernels import trees
 from cuvee.kernels.agreement import regret_at_1, spearman, spearman_interval
 from cuvee.kernels.runs import folds
 from cuvee.kernels.text import hash64
