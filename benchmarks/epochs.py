@@ -1,11 +1,11 @@
 """Does a short run that repeats its data as often as the long one will rank mixtures as the long one does?
 
-    python benchmarks/epochs.py [--work DIR] [--mixtures 32] [--long 800K] [--ratio 4] [--out FILE.jsonl]
+    python benchmarks/epochs.py [--work DIR] [--mixtures 40] [--long 400K] [--ratio 4] [--out FILE.jsonl]
 
 Each mixture is trained three times on the bundled corpus (depth 2, one seed): long, on all that each domain has; short
 and *matched*, a `ratio`-th of the tokens on a `ratio`-th of each domain, so that domains repeat as in the long run; short
 and *unmatched*, on all that each domain has. A score is the mean over domains of bits per byte on held-out documents.
-Domains have 1/32 to 1/2 of their rows, drawn by a fixed seed, so that what is scarce is not what is small.
+Domains have 1/64 to 1/4 of their rows, drawn by a fixed seed, so that what is scarce is not what is small.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ from cuvee.kernels.simplex import epoch_caps, epochs, project_kl, proportional, 
 from cuvee.proxy.evaluate import bits_per_byte, documents_bits
 from cuvee.proxy.model import ProxyConfig
 from cuvee.proxy.train import train
-from cuvee.steps import store
-from cuvee.steps.swarm import groups
+from cuvee.steps import store, tokenize
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_EPOCHS = 40.0  # of any domain, in the long run
 MANY = 8.0          # epochs of some domain from which a mixture counts as repeating
-HELDOUT = 12        # documents a domain, as far as a proxy reads them at once
 ARMS = ("long", "matched", "unmatched")
 
 
@@ -53,24 +51,28 @@ def opened(work: str) -> store.TokenStore:
 def mixtures(names: list[str], have: np.ndarray, long: int, count: int) -> np.ndarray:
     """Proportional, uniform and proposals that lie far apart, under MOST_EPOCHS. have: tokens of each domain"""
     caps, natural = epoch_caps(have, long, MOST_EPOCHS), proportional(have)
-    drawn = proposals(natural, *groups(names), count - 2, caps, np.random.default_rng(0))
+    topics, bands = np.unique([name[:3] for name in names], return_inverse=True)[1], np.array([int(name[-1]) - 1 for name in names])
+    drawn = proposals(natural, topics, bands, count - 2, caps, np.random.default_rng(0))
     return np.vstack([project_kl(natural, caps), project_kl(uniform(len(have)), caps), drawn])
 
 
-def score(domains: list[store.Domain], config: ProxyConfig, end: int, weights: np.ndarray, offered: np.ndarray, tokens: int) -> list[float]:
-    """Train on `tokens` of a mixture of the first `offered` rows of each domain; bits per byte of every domain."""
-    count = tokens // (config.seq_len * config.batch) * config.batch
+def beginnings(domain: store.Domain, tokens: store.TokenStore) -> tuple[list[list[int]], np.ndarray]:
+    """The first seq_len tokens of held-out documents, and the UTF-8 bytes that they stand for."""
+    tokenizer = tokenize.load(tokens.tokenizer)
+    held = [ids[: tokens.seq_len] for ids in domain.load_heldout()["tokens"].to_pylist()]
+    return held, np.array([len(tokenizer.decode(ids, skip_special_tokens=False).encode()) for ids in held])
+
+
+def score(domains: list[store.Domain], heldout: list, config: ProxyConfig, tokens: store.TokenStore, weights: np.ndarray, offered: np.ndarray,
+          budget: int) -> list[float]:
+    """Train on `budget` tokens of a mixture of the first `offered` rows of each domain; bits per byte of every domain."""
+    count = budget // (config.seq_len * config.batch) * config.batch
     places = locate(np.arange(count), quantize(weights, count), offered, seed=0)
     rows = np.empty((count, config.seq_len + 1), np.uint16)
     for number, domain in enumerate(domains):
         rows[places.domain == number] = domain.load()[places.row[places.domain == number]]
     params = train(config, rows, seed=0).params
-    found = []
-    for domain in domains:
-        held = [row for row in domain.load_heldout().to_pylist() if len(row["tokens"]) <= config.seq_len][:HELDOUT]
-        bits = documents_bits(params, config, [row["tokens"] for row in held], end)
-        found.append(bits_per_byte(bits, np.array([row["bytes"] for row in held])))
-    return found
+    return [bits_per_byte(documents_bits(params, config, held, tokens.end), sizes) for held, sizes in heldout]
 
 
 def compare(scores: dict[str, np.ndarray], most: np.ndarray) -> None:
@@ -89,8 +91,8 @@ def compare(scores: dict[str, np.ndarray], most: np.ndarray) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--work", default=str(Path(tempfile.gettempdir()) / "cuvee_epochs"))
-    parser.add_argument("--mixtures", type=int, default=32)
-    parser.add_argument("--long", default="800K", help="tokens of a long run")
+    parser.add_argument("--mixtures", type=int, default=40)
+    parser.add_argument("--long", default="400K", help="tokens of a long run")
     parser.add_argument("--ratio", type=int, default=4)
     parser.add_argument("--out", help="scores, a line a run; runs that stand there are not trained again")
     arguments = parser.parse_args()
@@ -98,9 +100,10 @@ def main() -> None:
     tokens = opened(arguments.work)
     domains = [domain for domain in tokens.domains if domain.heldout]
     rows = np.array([domain.rows for domain in domains])
-    have = np.ceil(rows * np.exp(np.random.default_rng(1).uniform(np.log(1 / 32), np.log(1 / 2), len(rows)))).astype(np.int64)
+    have = np.ceil(rows * np.exp(np.random.default_rng(1).uniform(np.log(1 / 64), np.log(1 / 4), len(rows)))).astype(np.int64)
     names = [domain.name for domain in domains]
     tried = mixtures(names, have * tokens.seq_len, long, arguments.mixtures)
+    heldout = [beginnings(domain, tokens) for domain in domains]
     config = ProxyConfig(tokens.vocab, tokens.seq_len, depth=2, batch=16)
     arms = {"long": (have, long), "matched": (-(-have // ratio), long // ratio), "unmatched": (have, long // ratio)}
     out = Path(arguments.out or Path(arguments.work) / f"epochs_{long}_{ratio}.jsonl")
@@ -108,7 +111,7 @@ def main() -> None:
     for number, weights in enumerate(tried):
         for arm, (offered, budget) in arms.items():
             if (arm, number) not in known:
-                known[arm, number] = score(domains, config, tokens.end, weights, offered, budget)
+                known[arm, number] = score(domains, heldout, config, tokens, weights, offered, budget)
                 with open(out, "ab") as file:
                     file.write(orjson.dumps({"arm": arm, "mixture": number, "scores": known[arm, number]}) + b"\n")
                 print(arm, number, np.mean(known[arm, number]).round(4), file=sys.stderr, flush=True)
