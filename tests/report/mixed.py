@@ -64,7 +64,11 @@ def mixture() -> dict:
              "low": weight * 0.8, "high": weight * 1.2} for (name, _, _), weight in zip(DOMAINS, weights)]
     return {"version": 1, "budget": 8_000_000, "parts": 1048576, "domains": rows, "objective": -1.25, "kkt": 1e-9, "fingerprints": {},
             "tasks": [{"name": "quiz", "predicted": 1.9876, "sd": 0.01, "proportional": 2.0987}],
-            "baselines": {name: {"weights": [1 / 6] * 6, "predicted": {"quiz": value}} for name, value in
+            "mean": {"predicted": -1.5, "sd": 0.125}, "optimism": 0.25,
+            "frontier": [{"kl": kl, "predicted": -1.5 + kl, "sd": 0.125, "divergence": 0.25 - kl, "max_epochs": 3.0, "capped": [], "chosen": kl == 0.05}
+                         for kl in (0.0, 0.05, 0.1)],
+            "baselines": {name: {"weights": {each["name"]: 1 / 6 for each in rows}, "predicted": {"quiz": value}, "mean": {"predicted": 0.5, "sd": 0.125}}
+                          for name, value in
                           (("proportional", 2.0987), ("unimax", 2.0765), ("uniform", 2.0543))}}
 
 

@@ -11,7 +11,7 @@ from cuvee.config import Recipe
 from cuvee.engine.run import Work
 from cuvee.engine.store import join as join_url
 from cuvee.engine.store import write_bytes
-from cuvee.report import corpus, domains, header, mixing, rounds, validation
+from cuvee.report import corpus, domains, frontier, header, mixing, rounds, validation
 from cuvee.report.facts import Facts
 from cuvee.report.gather import gather
 from cuvee.report.markup import Html, is_missing, join, tag
@@ -32,6 +32,7 @@ def page(facts: Facts) -> Html:
     sections = [
         corpus.funnel(facts.flows),
         mixing.mixture(facts.mixture, names),
+        frontier.frontier(facts.mixture),
         validation.validation(facts.validation),
         mixing.fit(facts.fit),
         mixing.swarm(facts.swarm, facts.drawn, facts.fit),
