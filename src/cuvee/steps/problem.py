@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import rel_entr
 
 from cuvee.config import Mix
 from cuvee.errors import DataError, UsageError, nearest
@@ -88,6 +89,12 @@ class Problem:
 
     def objective(self, fits: Sequence[Fitted], kl: float, risk: float) -> Objective:
         return mixture_objective(fits, self.importance, self.natural, kl, risk)
+
+    def values(self, weights: np.ndarray) -> np.ndarray:
+        """The objective of many mixtures at once. (mixtures, domains) -> (mixtures,)"""
+        config, used = self.config, [(share / fitted.spread, fitted) for share, fitted in zip(self.importance, self.fits) if share]
+        z = sum(scale * (fitted.predict(weights) - fitted.anchor + config.risk * fitted.deviation(weights)) for scale, fitted in used)
+        return z + config.kl * rel_entr(weights, self.natural).sum(axis=1)
 
     def at(self, weights: np.ndarray) -> Mean:
         """What is predicted of a mixture (domains,), by the whole surrogate."""
@@ -186,8 +193,7 @@ def solve(problem: Problem, caps: np.ndarray, margin: np.ndarray) -> tuple[Solut
     """The best of several starts, the baselines and the swarm's best mixtures; and the excess of each protected task."""
     objective = problem.objective(problem.fits, problem.config.kl, problem.config.risk)
     tried = np.unique(problem.surrogate.runs.weights, axis=0)
-    values = np.array([objective(weights)[0] for weights in tried])
-    best = tried[np.argsort(values, kind="stable")[:BEST_RUNS]]
+    best = tried[np.argsort(problem.values(tried), kind="stable")[:BEST_RUNS]]
     return problem.search(objective, problem.protection(margin), np.vstack([*problem.baselines.values(), best]), caps)
 
 
