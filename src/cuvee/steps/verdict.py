@@ -142,7 +142,7 @@ def _worse_tasks(size: Size) -> list[str]:
 
 def _unimax(size: Size) -> list[str]:
     gap = size["over_unimax"]
-    said = {"worse": "UniMax, which needs no swarm, is better than the proposal", "no difference": "UniMax, which needs no swarm, is as good as the proposal"}
+    said = {"worse": "UniMax, which needs no swarm, is better than the proposal", "no difference": "UniMax, which needs no swarm, cannot be told from the proposal"}
     return [] if gap is None or word(gap) == "better" else [f"{said[word(gap)]} at {name(size)}: {shown(gap)}."]
 
 
