@@ -60,6 +60,8 @@ def test_epochs_are_those_of_the_budget_that_is_asked_for(swarms):
     np.testing.assert_allclose(found.fits[0].predict(weights, weights * 250 / TOKENS), found.fits[0].predict(weights))
     np.testing.assert_allclose(found.runs.rate, 250 / TOKENS)
     np.testing.assert_allclose(found.runs.epochs, found.runs.weights * 250 / TOKENS)
+    ends = [each.epoch_limits()[[each.domains.index(name) for name in NAMES]] * 250 / budget for each, budget in zip(swarms, BUDGETS)]
+    np.testing.assert_allclose(found.epoch_limits(), np.minimum(*ends[:2]))  # the least weight that was the most tried
 
 
 def test_places_golden():
