@@ -35,15 +35,17 @@ def train(folder: Path, out: Path) -> None:
 def test_a_swarm_that_was_trained_elsewhere_gives_a_mixture(tmp_path):
     path = small.write_recipe(tmp_path)
     recipe = yaml.safe_load(path.read_text())
-    recipe["swarm"] |= {"scores": "scores/all.csv", "rounds": 1}
+    recipe["swarm"] |= {"scores": "scores/all.csv", "runs": 16, "rounds": 2}
     path.write_text(yaml.safe_dump(recipe))
     early = cuvee("run", str(path), "--workers", "1")
     assert early.code == 2 and "scores/all.csv. `cuvee swarm export RECIPE -o DIR`" in early.err and not (tmp_path / "work").exists()
-    done = cuvee("swarm", "export", str(path), "-o", str(tmp_path / "to-train"), "--tokens", "--workers", "1")
-    assert done.code == 0 and "14 runs of round 1" in done.out
-    train(tmp_path / "to-train", tmp_path / "s.csv")
-    done = cuvee("swarm", "import", str(path), str(tmp_path / "s.csv"), "--workers", "1")
-    assert done.code == 0 and "has 14 runs. Next: cuvee run RECIPE" in done.out
+    for number, runs, following in ((1, 11, "round 2 has 5 runs"), (2, 5, "has 16 runs. Next: cuvee run RECIPE")):
+        folder = tmp_path / f"round{number}"
+        done = cuvee("swarm", "export", str(path), "-o", str(folder), "--tokens", "--workers", "1")
+        assert done.code == 0 and f"{runs} runs of round {number}" in done.out
+        train(folder, tmp_path / "s.csv")
+        done = cuvee("swarm", "import", str(path), str(tmp_path / "s.csv"), "--workers", "1")
+        assert done.code == 0 and following in done.out
     done = cuvee("run", str(path), "--workers", "1")
     assert done.code == 0 and "validate is left out" in done.err
     found = {each["name"]: each["weight"] for each in json.loads((tmp_path / "work" / "mixture.json").read_text())["domains"]}
