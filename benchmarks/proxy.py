@@ -3,7 +3,8 @@
 `python benchmarks/proxy.py` prints Markdown in under ten minutes on two idle cores. `--parts speed,groups,rates` takes
 some of it, `--seconds` and `--rounds` set how long each measurement lasts and how often it is repeated, `--venvs DIR`
 keeps PyTorch's environment (torch 2.13.0, CPU) for the next call. All processes of a size are started and warm before
-any is measured; then they are measured in turn, round after round, and the median of the rounds counts.
+any is measured; then they are measured in turn, round after round, and the median of the rounds counts. On a machine
+with other work compare by seconds of CPU only.
 """
 
 from __future__ import annotations
@@ -22,22 +23,28 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 PEER = ROOT / "benchmarks" / "peers" / "torch_proxy.py"
-TORCH = "torch==2.13.0"
+TORCH = ("torch==2.13.0", "numpy", "setuptools")
 VOCAB, SEQ, BATCH = 8192, 256, 16
-DEPTHS = (2, 4)  # widths 64 and 128
+DEPTHS = "2,4"  # widths 64 and 128
 STEPS = 2_000  # that there are rows for; more than all rounds take
 TEXTS = {"handbook_en": "text", "office_en": "text", "cpython": "content"}  # of examples/corpus, JSONL: the key of the text
 FACTORS = (0.25, 0.5, 1, 2, 4)
 SWEEP_VOCAB, SWEEP_SEQ, HELD = 2048, 128, 128  # of the sweep of rates; rows that are held out
 
 
+class Rate(NamedTuple):
+    wall: float  # tokens a second
+    cpu: float   # tokens a second of CPU
+
+
 class Timed:
-    """A process that trains when told to: a line of seconds in, tokens and seconds out."""
+    """A process that trains when told to: a line of seconds in; tokens, seconds and seconds of CPU out."""
 
     def __init__(self, command: list[str]) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -51,29 +58,29 @@ class Timed:
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
 
-    def end(self) -> float:
-        tokens, took = map(float, self._process.stdout.readline().split())
-        return tokens / took
+    def end(self) -> tuple[float, float, float]:
+        return tuple(map(float, self._process.stdout.readline().split()))
 
     def stop(self) -> None:
         self._process.stdin.close()
         self._process.wait()
 
 
-def measured(calls: dict[str, list[Timed]], rounds: int, seconds: float) -> dict[str, float]:
-    """Tokens a second of each call, the processes of which run side by side: the median of the rounds, taken in turn."""
+def measured(calls: dict[Any, list[Timed]], rounds: int, seconds: float) -> dict[Any, Rate]:
+    """Tokens a second of each call, the processes of which run side by side: the medians of the rounds, taken in turn."""
     for each in {process for processes in calls.values() for process in processes}:
         each.ready()
-    found: dict[str, list[float]] = {name: [] for name in calls}
+    found: dict[Any, list[Rate]] = {name: [] for name in calls}
     for number in range(rounds):
         names = list(calls)
         for name in names[number % len(names) :] + names[: number % len(names)]:
             for process in calls[name]:
                 process.begin(seconds)
-            found[name].append(sum(process.end() for process in calls[name]))
+            ends = [process.end() for process in calls[name]]
+            found[name].append(Rate(sum(tokens / took for tokens, took, _ in ends), sum(end[0] for end in ends) / sum(end[2] for end in ends)))
     for each in {process for processes in calls.values() for process in processes}:
         each.stop()
-    return {name: statistics.median(values) for name, values in found.items()}
+    return {name: Rate(*map(statistics.median, zip(*rates))) for name, rates in found.items()}
 
 
 def ours(depth: int, group: int) -> Timed:
@@ -91,11 +98,11 @@ def worker(depth: int, group: int) -> None:
     state = runs.advance(runs.begin(), 3)
     print("ready", flush=True)
     for line in sys.stdin:
-        start, first = time.perf_counter(), state.step
+        start, cpu, first = time.perf_counter(), time.process_time(), state.step
         while time.perf_counter() - start < float(line):
             state = runs.advance(state, state.step + 1)
             state.losses[-1].block_until_ready()
-        print((state.step - first) * group * BATCH * SEQ, time.perf_counter() - start, flush=True)
+        print((state.step - first) * group * BATCH * SEQ, time.perf_counter() - start, time.process_time() - cpu, flush=True)
 
 
 def torch_python(venvs: Path) -> str:
@@ -104,16 +111,16 @@ def torch_python(venvs: Path) -> str:
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", TORCH, "setuptools"], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *TORCH], check=True)
         (folder / "complete").touch()
     return str(python)
 
 
-def speed(venvs: Path, rounds: int, seconds: float) -> None:
+def speed(venvs: Path, depths: list[int], rounds: int, seconds: float) -> None:
     python = torch_python(venvs)
     print(f"Training, tokens/s, random rows, vocabulary {VOCAB}, {SEQ} tokens a row, {BATCH} rows a step\n")
-    print("| model | cores | Cuvee | PyTorch eager | torch.compile | Cuvee / eager | Cuvee / compile |\n|---|---|---|---|---|---|---|")
-    for depth in DEPTHS:
+    print("| model | cores | Cuvee | PyTorch eager | torch.compile | Cuvee / eager | / compile | by CPU: Cuvee / eager | / compile |\n|---|---|---|---|---|---|---|---|---|")
+    for depth in depths:
         pair = [ours(depth, 1), ours(depth, 1)]
         calls = {("Cuvee", 1): pair[:1], ("Cuvee", 2): pair}
         for threads, mode in itertools.product((1, 2), ("eager", "compile")):
@@ -121,15 +128,18 @@ def speed(venvs: Path, rounds: int, seconds: float) -> None:
         found = measured(calls, rounds, seconds)
         for cores in (1, 2):
             mine, eager, compiled = (found[name, cores] for name in ("Cuvee", "eager", "compile"))
-            print(f"| d{32 * depth} L{depth} | {cores} | {mine:,.0f} | {eager:,.0f} | {compiled:,.0f} | {mine / eager:.2f} | {mine / compiled:.2f} |", flush=True)
+            ratios = [mine.wall / eager.wall, mine.wall / compiled.wall, mine.cpu / eager.cpu, mine.cpu / compiled.cpu]
+            print(f"| d{32 * depth} L{depth} | {cores} | {mine.wall:,.0f} | {eager.wall:,.0f} | {compiled.wall:,.0f} | "
+                  f"{' | '.join(f'{ratio:.2f}' for ratio in ratios)} |", flush=True)
 
 
-def groups(rounds: int, seconds: float) -> None:
+def groups(depths: list[int], rounds: int, seconds: float) -> None:
     print("\nProxies in groups on a CPU, two processes of one thread side by side, tokens/s\n")
-    print("| model | group: auto (1) | group: 2 | group: 4 | auto / the better |\n|---|---|---|---|---|")
-    for depth in DEPTHS:
+    print("| model | group: auto (1) | group: 2 | group: 4 | auto / the better | by CPU |\n|---|---|---|---|---|---|")
+    for depth in depths:
         found = measured({size: [ours(depth, size), ours(depth, size)] for size in (1, 2, 4)}, rounds, seconds)
-        print(f"| d{32 * depth} L{depth} | {found[1]:,.0f} | {found[2]:,.0f} | {found[4]:,.0f} | {found[1] / max(found.values()):.2f} |", flush=True)
+        ratios = [found[1][kind] / max(rate[kind] for rate in found.values()) for kind in (0, 1)]
+        print(f"| d{32 * depth} L{depth} | {' | '.join(f'{found[size].wall:,.0f}' for size in found)} | {ratios[0]:.2f} | {ratios[1]:.2f} |", flush=True)
 
 
 def rates(tokens: int) -> None:
@@ -184,6 +194,7 @@ def swept(part: str, depth: int, factor: float, tokens: int, path: str) -> float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default="speed,groups,rates")
+    parser.add_argument("--depths", default=DEPTHS, help="of speed and groups")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tokens", type=int, default=300_000, help="of each proxy of the sweep of rates")
@@ -192,12 +203,12 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.worker:
         return worker(*map(int, arguments.worker.split(",")))
-    parts = arguments.parts.split(",")
+    parts, depths = arguments.parts.split(","), list(map(int, arguments.depths.split(",")))
     with tempfile.TemporaryDirectory() as temporary:
         if "speed" in parts:
-            speed(arguments.venvs or Path(temporary), arguments.rounds, arguments.seconds)
+            speed(arguments.venvs or Path(temporary), depths, arguments.rounds, arguments.seconds)
     if "groups" in parts:
-        groups(arguments.rounds, arguments.seconds)
+        groups(depths, arguments.rounds, arguments.seconds)
     if "rates" in parts:
         rates(arguments.tokens)
 

@@ -1,7 +1,7 @@
 """Cuvee's proxy and its training step in PyTorch, as one would write it there: float32, fused attention, AdamW in two groups.
 
 `torch_proxy.py DEPTH VOCAB SEQ BATCH THREADS eager|compile` trains on random rows; for every line on stdin, a number of
-seconds, it prints the tokens and the seconds of that long a stretch of steps.
+seconds, it prints the tokens, the seconds and the seconds of CPU of that long a stretch of steps.
 """
 
 import sys
@@ -83,11 +83,11 @@ def main():
         step(number)
     print("ready", flush=True)
     for line in sys.stdin:
-        start, done = time.perf_counter(), 0
+        start, cpu, done = time.perf_counter(), time.process_time(), 0
         while time.perf_counter() - start < float(line):
             step(done)
             done += 1
-        print(done * batch * seq, time.perf_counter() - start, flush=True)
+        print(done * batch * seq, time.perf_counter() - start, time.process_time() - cpu, flush=True)
 
 
 if __name__ == "__main__":
