@@ -141,14 +141,14 @@ def cost(work: Work, recipe: Recipe, machine: Machine) -> list[str]:
     if not recipe.budget.proxy or not recipe.budget.target:
         return ["no budget: the run ends with `--until tokenize`. Set budget.target and budget.proxy for a swarm."]
     parts = [*_swarm(work, recipe), *_validation(work, recipe)]
-    lines = [f"{'':<22}{'runs':>6}{'tokens each':>16}{'parameters':>14}{'FLOPs':>10}{'hours':>10}"]
+    lines = [f"{'':<28}{'runs':>6}{'tokens each':>16}{'parameters':>14}{'FLOPs':>10}{'hours':>10}"]
     flops, hours, speeds = [], [], {part.proxy: machine.speed(part.proxy) for part in parts}
     for part in parts:
         flops.append(part.runs * part.tokens * part.proxy.flops_per_token)
         hours.append(part.runs * part.tokens / speeds[part.proxy] / 3600)
-        lines.append(f"{part.name:<22}{part.runs:>6}{part.tokens:>16,}{part.proxy.parameters:>14,}{flops[-1]:>10.1e}{hours[-1]:>10.3g}")
+        lines.append(f"{part.name:<28}{part.runs:>6}{part.tokens:>16,}{part.proxy.parameters:>14,}{flops[-1]:>10.1e}{hours[-1]:>10.3g}")
     total, tokens = sum(part.runs for part in parts), sum(part.runs * part.tokens for part in parts)
-    return [*lines, f"{'all':<22}{total:>6}{tokens:>16,}{'':>14}{sum(flops):>10.1e}{sum(hours):>10.3g}   (tokens of all runs together)",
+    return [*lines, f"{'all':<28}{total:>6}{tokens:>16,}{'':>14}{sum(flops):>10.1e}{sum(hours):>10.3g}   (tokens of all runs together)",
             f"{machine.said}; reading held-out documents adds up to {recipe.swarm.eval_share:.0%}", *_unknown(work, recipe)]
 
 
