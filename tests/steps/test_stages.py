@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cuvee.config import Recipe
 from cuvee.errors import DataError, RecipeError
+from cuvee.pipeline import _sampled
 from cuvee.recipe import load
 from cuvee.steps import stages, stream
 from cuvee.steps.stages import Stage
@@ -117,3 +118,10 @@ def test_a_file_of_a_stage_lies_beside_the_recipe(tmp_path):
     path.write_text("work: w\nbudget: {target: 4M, proxy: 1M}\nsources: [{name: a, path: a, license: MIT}]\n"
                     "stream: {stages: [{tokens: 3M, mixture: uniform}, {mixture: own/mixture.json}]}\n")
     assert [stage.mixture for stage in load(str(path)).stream.stages] == ["uniform", f"{tmp_path}/own/mixture.json"]
+
+
+def test_stages_shrink_with_a_sample():
+    recipe = Recipe.model_validate({"work": "w", "sources": [{"name": "a", "path": "a"}], "budget": {"target": 4_000_000, "proxy": 1_000_000},
+                                    "stream": {"stages": [{"tokens": 3_000_000, "mixture": "uniform"}, {}]}})
+    found = _sampled(recipe, 0.01)
+    assert [stage.tokens for stage in found.stream.stages] == [30_000, None] and found.budget.target == 40_000
