@@ -88,6 +88,9 @@ def run(work: Work, recipe: Recipe, tokens: Table, quality: Table, tokenizer: Fo
     end = tokenizer.counts["end"]
     folder = work.do(step, [Task(name, pack_domain, {"files": files, "number": number, "name": name, "config": config, "end": end})
                             for number, name in enumerate(names)])
+    if padding := folder.counts.get("padding_tokens"):
+        share = padding / (folder.counts["rows"] * (config.seq_len + 1))
+        work.progress.say(f"tokens: {share:.1%} of the rows' places are padding, which budgets and epochs count and losses do not")
     return _store(folder, names, config, tokenizer)
 
 
