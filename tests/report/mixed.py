@@ -26,6 +26,10 @@ def domains() -> dict:
          "examples": [{"row": f"wiki/00000-000:{band}", "score": band - 0.5, "text": f"What {name} reads like. " * 20}]} for name, topic, band in DOMAINS]}
 
 
+def portraits() -> dict:
+    return {"domains": [{"name": name, "languages": {"en": 0.75, "fr": 0.25}} for name, _, _ in DOMAINS]}
+
+
 def runs() -> dict:
     return {"runs": [{"run": f"r{n:03d}", "kind": kind, "mixture": n, "seed": n, "tokens": 1_000_000, "losses": [3.0, 2.0]} for n, kind in enumerate(KINDS)],
             "tasks": [{"name": "quiz", "kind": "eval", "items": 2, "records": 7, "bytes": 90},
@@ -34,7 +38,7 @@ def runs() -> dict:
 
 
 def rounds() -> dict:
-    facts = {"best": -0.5, "goal": -0.75, "noise": 0.25, "radius": 0.6, "notes": []}
+    facts = {"best": -0.5, "goal": -0.75, "noise": 0.25, "missed": 0.125, "radius": 0.6, "notes": []}
     return {"procedure": "ours", "rounds": [{"round": 1, "runs": 10, "why": ""}, {"round": 2, "runs": 6, "why": "", "expected_improvement": 0.375, **facts},
                                             {"round": 3, "runs": 0, "why": "too little is expected", "expected_improvement": 0.0625, **facts}]}
 
@@ -90,7 +94,7 @@ def validation() -> dict:
 
 def mix(work: Work) -> None:
     """Do every later step by hand."""
-    for step, name, value in (("topics", "topics.json", topics()), ("quality", "domains.json", domains()), ("fit", "fit.json", fit()),
+    for step, name, value in (("topics", "topics.json", topics()), ("quality", "domains.json", domains()), ("portraits", "portraits.json", portraits()), ("fit", "fit.json", fit()),
                               ("mix", "mixture.json", mixture()), ("validate", "validate.json", validation())):
         work.do(Step(step, 1), [task("all", {}, jsons={name: value})])
     work.do(Step("tokens", 1), [task(name, {"rows": 700 + at, "heldout": 16, "documents": 34, "bytes": 1}) for at, (name, _, _) in enumerate(DOMAINS)])

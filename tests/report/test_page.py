@@ -55,14 +55,14 @@ def test_other_tables_have_the_numbers_of_their_files(read):
     assert read.tables["filter"][0][1] == ["too_few_words", "2", "20", "3", "3", "3"]
     assert read.tables["evals"][0][1] == ["quiz", "2", "1", "1", "1", "2"]
     assert read.tables["topics"][0][2][1:5] == ["<b>bold</b>, html, tag", "101", "10 MB", "33.3 %"]
-    assert read.tables["domains"][0][1] == ["t00.q1", "sea, ship, sail", "50", "2.5 MB", "16.7 %", "-0.25", "0.75", "700", "16"]
+    assert read.tables["domains"][0][1] == ["t00.q1", "sea, ship, sail", "50", "2.5 MB", "16.7 %", "-0.25", "0.75", "700", "16", "en 75.0 %, fr 25.0 %"]
     assert read.tables["mixture"][0][6] == ["t02.q2", "数学, 証明, 定理", "37.5 %", "16.7 %", "× 2.25", "", "3", "1,000,000", "30.0 % to 45.0 %"]
     assert read.tables["mixture"][1][1] == ["quiz", "1.988", "0.01", "2.099", "2.054", "2.076"]
     assert read.tables["fit"][0][1] == ["quiz", "target", "1", "", "0.021", "0.004 (6)", "5.25", "0.0138", "0.875", "0.9 (0.8 to 0.95)", "0.001"]
     assert read.tables["fit"][0][2][2:4] == ["0", "low signal to noise"] and "two runs differ by more than chance from 0.4326 on" in read.text
     assert read.tables["swarm"][3][1:] == [["quiz", "eval", "2", "7", "90"], ["outside", "eval", "–", "–", "–"]]
     assert "Spearman of the weighted mean score: 0.9321 (0.871 to 0.962)" in read.text and "3 scores are missing" in read.text
-    assert read.tables["rounds"][0][2:] == [["2", "6", "-0.5", "-0.75", "0.375", "0.25", "0.6"], ["3", "0", "-0.5", "-0.75", "0.0625", "0.25", "0.6"]]
+    assert read.tables["rounds"][0][2:] == [["2", "6", "-0.5", "-0.75", "0.375", "0.25", "0.125", "0.6"], ["3", "0", "-0.5", "-0.75", "0.0625", "0.25", "0.125", "0.6"]]
     assert "Procedure ours: 16 runs. No round 3: too little is expected." in read.text
     assert read.tables["swarm"][2][1] == ["r000", "proportional", "1,000,000", "5", "2.5", "1", "2", "1.99"]
 

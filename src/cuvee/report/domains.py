@@ -20,7 +20,7 @@ def topics(found: Mapping[str, Any] | None) -> Html:
     every = found["topics"]
     total = sum(each["bytes"] for each in every)
     rows = [[f"t{each['topic']:02d}", each["name"], each["documents"], size(each["bytes"]), percent(each["bytes"], total),
-             svg.share(each["bytes"] / max(total, 1)), _sources(each["sources"])] for each in every]
+             svg.share(each["bytes"] / max(total, 1)), _most(each["sources"])] for each in every]
     sums = ["all", "", sum(each["documents"] for each in every), size(total), "", "", ""]
     heads = ["topic", "name", "documents", "bytes", "share", "", "sources, share of bytes"]
     texts = [part for each in every for part in _topic(each)]
@@ -33,7 +33,7 @@ def _topic(each: Mapping[str, Any]) -> list[Html]:
     return [tag("h3", f"t{each['topic']:02d} {each['name']}"), note(words), listed(each["examples"][:EXAMPLES])]
 
 
-def _sources(shares: Mapping[str, float]) -> str:
+def _most(shares: Mapping[str, float]) -> str:
     most = sorted(shares.items(), key=lambda pair: (-pair[1], pair[0]))
     more = f", {len(most) - SOURCES} more" if len(most) > SOURCES else ""
     return ", ".join(f"{name} {percent(share)}" for name, share in most[:SOURCES]) + more
@@ -51,16 +51,19 @@ def bands(found: Mapping[str, Any] | None) -> Html:
     return section("bands", "Quality bands", note("q1 is the worst band of its topic. ", trust), *texts)
 
 
-def domains(found: Mapping[str, Any] | None, names: Mapping[int, str], store: Mapping[str, Mapping[str, int]] | None) -> Html:
-    """found: domains.json; names: topic -> name; store: domain -> counts of the token store."""
+def domains(found: Mapping[str, Any] | None, names: Mapping[int, str], store: Mapping[str, Mapping[str, int]] | None,
+            portraits: Mapping[str, Any] | None) -> Html:
+    """found: domains.json; names: topic -> name; store: domain -> counts of the token store; portraits: portraits.json"""
     if found is None:
         return section("domains", "Domains", missing("quality"))
     every, counts = found["domains"], store or {}
     total = sum(each["bytes"] for each in every)
+    spoken = {each["name"]: each["languages"] for each in (portraits or {"domains": []})["domains"]}
     rows = [[each["name"], names.get(each["topic"], ""), each["documents"], size(each["bytes"]), percent(each["bytes"], total), each["low"],
-             each["high"], *_stored(counts.get(each["name"]))] for each in every]
-    sums = ["all", "", sum(each["documents"] for each in every), size(total), "", "", "", *_total(list(counts.values()))]
-    heads = ["domain", "topic", "documents", "bytes", "share", "lowest score", "highest score", "rows of tokens", "held-out documents"]
+             each["high"], *_stored(counts.get(each["name"])), _most(spoken.get(each["name"], {}))] for each in every]
+    sums = ["all", "", sum(each["documents"] for each in every), size(total), "", "", "", *_total(list(counts.values())), ""]
+    heads = ["domain", "topic", "documents", "bytes", "share", "lowest score", "highest score", "rows of tokens", "held-out documents",
+             "languages, share of bytes"]
     state = [] if store is not None else [note("Token counts are not done yet.")]
     return section("domains", "Domains", *state, table(heads, rows, sums, numbers=[3, 4, 5, 6, 7, 8]))
 

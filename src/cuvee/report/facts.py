@@ -96,6 +96,7 @@ class Facts:
     copied: Sequence[Example] = ()
     topics: Mapping[str, Any] | None = None
     domains: Mapping[str, Any] | None = None
+    portraits: Mapping[str, Any] | None = None
     store: Mapping[str, Mapping[str, int]] | None = None  # domain -> counts of the token store
     swarm: Mapping[str, Any] | None = None
     drawn: Sequence[Mapping[str, Any]] = ()  # rows of run_domains

@@ -19,7 +19,7 @@ from cuvee.report.facts import Done, Facts
 
 ORDER = ("ingest", "exclude", "filter", "decontaminate", "dedup", "embed", "topics", "quality", "tokenizer", "tokenize", "tokens", "swarm",
          "fit", "mix", "validate", "export", "stream")
-JSON = {"topics": ("topics", "topics.json"), "domains": ("quality", "domains.json"), "swarm": ("swarm", "runs.json"), "rounds": ("swarm", "rounds.json"),
+JSON = {"topics": ("topics", "topics.json"), "domains": ("quality", "domains.json"), "portraits": ("portraits", "portraits.json"), "swarm": ("swarm", "runs.json"), "rounds": ("swarm", "rounds.json"),
         "fit": ("fit", "fit.json"), "mixture": ("mix", "mixture.json"), "validation": ("validate", "validate.json")}
 ASIDE = 20  # texts set aside as boilerplate that are listed
 

@@ -43,7 +43,7 @@ def page(facts: Facts) -> Html:
         corpus.evals(facts.evals, facts.set_aside, facts.contaminated, facts.shards),
         corpus.duplicates(facts.duplicates, facts.copied, facts.flows, facts.shards),
         domains.topics(facts.topics),
-        domains.domains(facts.domains, names, facts.store),
+        domains.domains(facts.domains, names, facts.store, facts.portraits),
         domains.bands(facts.domains),
         header.steps(facts.done),
         header.recipe(facts.recipe),
