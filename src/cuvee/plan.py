@@ -201,7 +201,7 @@ def resolution(work: Work, recipe: Recipe) -> list[str]:
     found = read_json(current["fit"].file("fit.json"))
     tasks = [each for each in found["tasks"] if each["weight"] and each["noise_sd"] is not None]
     said = [_resolves("weighted mean", found["mean"], seeds, "SDs of the swarm")] if found["mean"]["noise_sd"] is not None else []
-    return ["resolution, from the noise of repeats at the proxy's size: differences from which chance is under 5 %",
+    return ["resolution, from the noise of repeats at the proxy's size: differences from which chance is under 5 %; runs paired by seed may show less",
             *said, *(_resolves(each["name"], each, seeds, "bits per byte") for each in tasks)]
 
 
