@@ -8,7 +8,7 @@ from typing import Any
 from cuvee.report.markup import Html, note, section, table
 
 WHAT = {"best": "best mixture tried, predicted", "goal": "best mixture, predicted", "expected_improvement": "expected improvement",
-        "noise": "noise of a run", "radius": "trust region"}  # facts of a round, as columns
+        "noise": "noise of a run", "missed": "missed by the fits", "radius": "trust region"}  # facts of a round, as columns
 
 
 def rounds(found: Mapping[str, Any] | None) -> Html:

@@ -10,6 +10,7 @@ _TEMPER = 0.5  # power of the natural shares that draws of a swarm scatter aroun
 _STRENGTHS = np.logspace(-1, np.log10(5.0), 15)  # sum of the Dirichlet's parameters, one of these for each run
 _TRIES = 100  # draws a run, of which those under the caps count
 _SPARE = 4  # of these, so that equal ones can be left out
+_NEAREST = 100.0  # strength of the draws nearest to the natural shares, in a pool
 _TRACE = 1e-9  # of the natural shares, which every mixture has at least where it is projected, so that it can reach 1
 
 
@@ -32,8 +33,14 @@ def swarm(setting: Setting, count: int, least: float, rng: np.random.Generator) 
 
 
 def pool(setting: Setting, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Mixtures to choose from by their predictions: Dirichlet of natural parameters that sum to 1, projected onto the caps."""
-    return projected(dirichlet(setting.natural, np.ones(count), rng), setting)
+    """Mixtures to choose from by their predictions: Dirichlet around the natural shares, projected onto the caps.
+
+    Half have parameters that sum to 1, as in the code of RegMix and CLIMB: sparse mixtures, among which there may be no
+    good one. For the others the sum is log-uniform from 1 to 100, as in Olmix's simulations.
+    """
+    strengths = np.exp(rng.uniform(0.0, np.log(_NEAREST), count))
+    strengths[:count // 2] = 1.0
+    return projected(dirichlet(setting.natural, strengths, rng), setting)
 
 
 def dirichlet(centre: np.ndarray, strengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import rel_entr
+from scipy.special import ndtr, rel_entr
 
 from cuvee.kernels.procedures import draws
 from cuvee.kernels.procedures.base import Round, Seen, Setting
@@ -23,7 +23,7 @@ DRAWS = 64  # fits that might have been
 AIMS = 16   # of these, whose optima are candidates
 AROUND = 128  # random candidates around each of the incumbent and the optimum
 STOP = 0.5  # of the noise of a run's weighted mean: a smaller expected improvement ends the search
-EXPLORED = 0.25  # share of a round for mixtures that tell most of what is not known, wherever they lie
+EXPLORED = 0.5  # share of a round for mixtures that tell most of what is not known, wherever they lie
 REPEATS = 2  # runs of the optimum itself, so that noise near it is known; one where a round has fewer than 6
 _POOL = 10  # mixtures for each that is explored
 _RADIUS, _LONGER, _SHORTER = 0.6, 1.5, 0.5  # in |sqrt(w) - sqrt(incumbent)|; after a round that improved, or did not
@@ -70,10 +70,11 @@ def next_round(model: str, setting: Setting, seen: Seen, count: int, rng: np.ran
     goal = within(optimum(setting, surrogate, setting.risk, setting.caps, _AIM_TOLERANCE).weights, best, radius, setting)
     tried = candidates(beliefs, best, goal, radius, rng)
     values, base = beliefs.values(tried), beliefs.values(best[None])[:, 0]
-    gain = float(np.maximum(base[:, None] - values, 0.0).mean(axis=0).max())
-    noise = mean_noise(beliefs, seen)
+    noise, error = mean_noise(beliefs, seen), mean_error(beliefs, seen)
+    missed = float(np.sqrt(max(error**2 - noise**2, 0.0)))
+    gain = float(expected(base[:, None] - values, missed).max())
     facts = {"best": float(beliefs.value(best[None])[0]), "goal": float(beliefs.value(goal[None])[0]), "expected_improvement": gain,
-             "noise": noise, "radius": radius}
+             "noise": noise, "missed": missed, "radius": radius}
     if gain < STOP * noise:
         return Round.ended(len(best), f"the expected improvement, {gain:.3g}, is under half the noise of a run, {noise:.3g} SDs of the swarm", facts)
     same, explored = min(REPEATS if count >= 6 else 1, count), int(EXPLORED * count)
@@ -81,6 +82,17 @@ def next_round(model: str, setting: Setting, seen: Seen, count: int, rng: np.ran
     mixtures = np.vstack([np.tile(goal, (same, 1)), tried[chosen], explore(beliefs, explored, rng)])
     kinds = ("optimum",) * same + ("improve",) * len(chosen) + ("explore",) * explored
     return Round(mixtures, kinds, facts)
+
+
+def expected(gains: np.ndarray, missed: float) -> np.ndarray:
+    """Mean over draws of E max(0, gain + missed N(0, 1)). (draws, n) -> (n,)
+
+    `missed` is what the fits do not see: a fit that has shrunk to a constant is sure that nothing can be gained.
+    """
+    if missed == 0:
+        return np.maximum(gains, 0.0).mean(axis=0)
+    scaled = gains / missed
+    return missed * (np.exp(-scaled**2 / 2) / np.sqrt(2 * np.pi) + scaled * ndtr(scaled)).mean(axis=0)
 
 
 def incumbent(beliefs: Beliefs, seen: Seen) -> np.ndarray:
@@ -155,7 +167,20 @@ def explore(beliefs: Beliefs, count: int, rng: np.random.Generator) -> np.ndarra
 
 def mean_noise(beliefs: Beliefs, seen: Seen) -> float:
     """SD of the weighted mean z of runs of one mixture; 0 without repeats. Runs that lack a score which counts are left out."""
+    whole, scores, scale = _counted(beliefs, seen)
+    return repeat_noise(scores @ scale, repeats(seen.weights[whole]))
+
+
+def mean_error(beliefs: Beliefs, seen: Seen) -> float:
+    """RMS of the weighted mean z of runs less what is predicted of them out of fold."""
+    whole, scores, scale = _counted(beliefs, seen)
+    held = np.column_stack([fit.out_of_fold for fit, share in zip(beliefs.fits, beliefs.weights) if share])[whole]
+    return float(np.sqrt((((scores - held) @ scale) ** 2).mean()))
+
+
+def _counted(beliefs: Beliefs, seen: Seen) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """-> runs that have every score which counts, bool (runs,); these scores (whole, tasks); what a unit of each is in mean z (tasks,)"""
     counts = beliefs.weights > 0
     whole = np.isfinite(seen.scores[:, counts]).all(axis=1)
-    scale = beliefs.weights[counts] / np.array([fit.spread for fit, used in zip(beliefs.fits, counts) if used])
-    return repeat_noise(seen.scores[whole][:, counts] @ scale, repeats(seen.weights[whole]))
+    spread = np.array([fit.spread for fit, used in zip(beliefs.fits, counts) if used])
+    return whole, seen.scores[whole][:, counts], beliefs.weights[counts] / spread
