@@ -54,3 +54,10 @@ def product(out: Output, seed: int) -> Counts:
     left, right = np.random.default_rng(seed).standard_normal((2, 400, 400)).astype(np.float32)
     out.bytes(f"{seed}.bin", (left @ right).tobytes())
     return {}
+
+
+def gpus(out: Output) -> Counts:
+    """How many GPUs Ray has given to this task."""
+    import ray
+
+    return {"gpus": ray.get_runtime_context().get_assigned_resources().get("GPU", 0)}

@@ -11,13 +11,15 @@ import pytest
 from cuvee.config import Recipe
 from cuvee.engine.local import LocalEngine
 from cuvee.engine.run import Work
+from cuvee.engine.step import Step, Task
 from cuvee.engine.store import Output, read_json
-from cuvee.errors import UsageError
+from cuvee.errors import DataError, UsageError
 from cuvee.proxy.model import ProxyConfig
 from cuvee.proxy.train import Group
 from cuvee.steps import checkpoint, tasks, training
 from cuvee.steps.grouping import allowed, grouping
 from cuvee.steps.training import Run
+from tests.engine import jobs
 
 SEEDS = (11, 12, 13, 14, 15)
 
@@ -152,15 +154,32 @@ def test_groups_are_as_large_as_memory_allows_and_of_one_on_cpus(made):
     assert allowed(config, 1) == 1
 
 
-def test_a_group_asks_ray_for_its_gpus(made, tmp_path):
-    """A cluster that says it has a GPU: the task is given it, and says that jax sees none."""
+class Asked(Cluster):
+    """Keeps what tasks ask for, and does none."""
+
+    def map(self, jobs):
+        self.asked = [(job.task.gpus, job.task.args["regime"].config.compute) for job in jobs]
+        return iter(())
+
+
+def test_groups_ask_for_gpus_and_compute_on_them(made, tmp_path):
+    engine = Asked(1)
+    with pytest.raises(DataError, match="3 tasks gave no result"):
+        train(made, engine, tmp_path, runs_of(made), group=2)
+    assert engine.asked == [(1, "bfloat16")] * 3
+
+
+def test_ray_gives_tasks_the_gpus_that_they_ask_for(made, tmp_path):
+    """On a cluster that only says that it has a GPU: a proxy that was given it finds none, and says so."""
     ray = pytest.importorskip("ray")
     from cuvee.engine.ray import RayEngine
 
     ray.init(num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:
         engine = RayEngine(None, 1)
-        assert engine.gpus == 1 and grouping(made.recipe, ProxyConfig(300, 16, 1, 4), engine).gpus == 1
+        tasks = [Task("none", jobs.gpus), Task("one", jobs.gpus, gpus=1)]
+        found = Work(str(tmp_path), engine).do(Step("gpus", 1), tasks).manifest["tasks"]
+        assert engine.gpus == 1 and [found[name]["counts"]["gpus"] for name in ("none", "one")] == [0, 1]
         with pytest.raises(UsageError, match="planned for an accelerator, and jax sees none here"):
             train(made, engine, tmp_path, runs_of(made)[:1])
     finally:
