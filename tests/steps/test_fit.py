@@ -141,6 +141,9 @@ def test_which_tasks_count(evals, held, chosen, weights, said):
 
 def test_without_evaluations_held_out_domains_are_the_target_and_no_warning():
     assert gate.importance(rows(heldout_x=("heldout", 5)), {}, 2.0, {"x": 100}) == ({"heldout/x": 1.0}, [])
+    measured = rows(a=("eval", 9), heldout_x=("heldout", 5))
+    measured["a"]["role"] = "report"  # high signal, and no target all the same
+    assert gate.importance(measured, {}, 2.0, {"x": 100}) == ({"heldout/x": 1.0}, [])
     given, notes = gate.importance(rows(a=("eval", 1)), {}, 2.0, {})
     assert given == {"a": 1.0} and "used all the same" in notes[-1]
 
