@@ -135,9 +135,9 @@ class Scored:
         start = {**{name: values[(len(values) - 1) // 2] for name, values in self.design.grid.items()}, **_START}
         both = self.design.law_of.factors and self.design.runs.grid is not None
         tried = []
-        for form in (FACTORED, FREE) if both else (FREE,):  # the quick one first: the other starts from its settings
-            start = self.choose({**start, "form": form, "deviation": None})
-            tried.append((start, self.out_of_fold(start)))
+        for form in (FREE, FACTORED) if both else (FREE,):
+            found = self.choose({**start, "form": form, "deviation": None})
+            tried.append((found, self.out_of_fold(found)))
         return min(tried, key=lambda each: ((each[1] - self.scores) ** 2).sum())
 
     def choose(self, start: dict) -> dict:
