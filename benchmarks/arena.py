@@ -1,6 +1,6 @@
 """Procedures against worlds whose best mixture is known: what each loses of the gain that was to be had (docs/synthetic.md).
 
-    python benchmarks/arena.py [--procedures ours,rounds,regmix,climb,olmix] [--worlds pairs,gp-1m] [--runs 64,112] [--seeds 2] [--out FOLDER]
+    python benchmarks/arena.py [--procedures ours,ours-rounds,regmix,climb,olmix] [--worlds pairs,gp-1m] [--runs 64,112] [--seeds 2] [--out FOLDER]
 
 Every game is a line of FOLDER/plays.jsonl, so a broken run goes on where it stopped; delete the file after a change of a
 procedure. Worlds over 50 domains are played once, with the most runs. Prints Markdown.
@@ -18,12 +18,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from worlds import catalogue, published, tables  # noqa: E402
+from worlds.baselines import BASELINES  # noqa: E402
 from worlds.optimum import Optimum, optimum  # noqa: E402
 from worlds.play import played  # noqa: E402
 
 from cuvee.kernels.procedures.registry import PROCEDURES  # noqa: E402
 
 LARGE = 50  # domains
+PLAYERS = {**PROCEDURES, **BASELINES}
 
 
 def lines(path):
@@ -48,7 +50,7 @@ def play(job):
     best, (name, procedure, runs, seed) = job
     key = {"world": name, "family": world_of(name).family, "ours": world_of(name).ours, "procedure": procedure, "runs": runs, "seed": seed}
     try:
-        return key | played(world_of(name), best, PROCEDURES[procedure](), runs, seed)
+        return key | played(world_of(name), best, PLAYERS[procedure](), runs, seed)
     except (ValueError, ArithmeticError) as error:  # a game that cannot be played has no regret; tables name it
         return key | {"failed": str(error)}
 
@@ -72,7 +74,7 @@ def games(names, procedures, runs, seeds):
 
 def asked_for():
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ask.add_argument("--procedures", default=",".join(PROCEDURES))
+    ask.add_argument("--procedures", default=",".join(PLAYERS))
     ask.add_argument("--worlds", default="", help="names, or beginnings of names; all")
     ask.add_argument("--runs", default="64,112")
     ask.add_argument("--seeds", type=int, default=2)
