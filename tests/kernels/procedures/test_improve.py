@@ -26,6 +26,13 @@ def test_a_batch_counts_what_each_run_adds_to_those_before_it():
     assert improve.batch(values, np.array([1.0, 1.0]), 1) == [int(np.maximum(1 - values, 0).mean(axis=0).argmax())]
 
 
+def test_what_the_fits_miss_counts_as_not_known():
+    gains, chance = np.array([[0.3, -0.1], [-0.2, -0.1]]), 0.2 * np.random.default_rng(0).standard_normal(400_000)
+    assert np.allclose(improve.expected(gains, np.zeros(2)), [0.15, 0.0])
+    simulated = [np.mean([np.maximum(gain + chance, 0).mean() for gain in column]) for column in gains.T]
+    assert np.allclose(improve.expected(gains, np.array([0.2, 0.2])), simulated, atol=1e-3)
+
+
 def test_a_mixture_is_drawn_back_into_the_trust_region():
     given, far = setting(), np.array([0, 0, 0, 0.9, 0, 0.1, 0, 0])
     for radius in (0.1, 0.4, 3.0):
@@ -47,7 +54,7 @@ def test_the_trust_region_grows_with_success_and_shrinks_without(first):
 def test_runs_of_a_later_round_are_better_than_those_of_the_first(first):
     found = improve.next_round("saturating", setting(), first, 12, np.random.default_rng(2))
     kinds = np.array(found.kinds)
-    assert [int((kinds == kind).sum()) for kind in ("optimum", "improve", "explore")] == [2, 7, 3]
+    assert [int((kinds == kind).sum()) for kind in ("optimum", "improve", "explore")] == [2, 4, 6]
     assert np.array_equal(found.weights[0], found.weights[1]) and len(np.unique(found.weights, axis=0)) == 11
     tried = [mean(each, setting()) for each in first.weights]
     asked = [mean(each, setting()) for each in found.weights[kinds != "explore"]]
@@ -78,6 +85,12 @@ def test_the_search_ends_where_less_is_expected_than_half_the_noise(first):
     for found, ended in ((free, False), (tied, True)):
         assert (found.facts["expected_improvement"] < 0.5 * found.facts["noise"]) == ended == bool(found.why) == (len(found.weights) == 0)
     assert "under half the noise" in tied.why and tied.weights.shape == (0, 8)
+
+
+def test_a_fit_that_sees_nothing_does_not_end_the_search(first):
+    few = Seen(first.weights[:12], first.scores[:12], first.rounds[:12])  # repeats of two mixtures, and four others
+    found = improve.next_round("saturating", setting(), few, 6, np.random.default_rng(2))
+    assert found.facts["missed"] > found.facts["noise"] and not found.why
 
 
 def test_noise_is_that_of_the_weighted_mean(first):

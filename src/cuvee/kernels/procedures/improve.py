@@ -72,7 +72,8 @@ def next_round(model: str, setting: Setting, seen: Seen, count: int, rng: np.ran
     values, base = beliefs.values(tried), beliefs.values(best[None])[:, 0]
     noise, error = mean_noise(beliefs, seen), mean_error(beliefs, seen)
     missed = float(np.sqrt(max(error**2 - noise**2, 0.0)))
-    gain = float(expected(base[:, None] - values, missed).max())
+    near = np.minimum(np.linalg.norm(np.sqrt(tried) - np.sqrt(best), axis=1) / _RADIUS, 1.0)
+    gain = float(expected(base[:, None] - values, missed * near).max())
     facts = {"best": float(beliefs.value(best[None])[0]), "goal": float(beliefs.value(goal[None])[0]), "expected_improvement": gain,
              "noise": noise, "missed": missed, "radius": radius}
     if gain < STOP * noise:
@@ -84,15 +85,14 @@ def next_round(model: str, setting: Setting, seen: Seen, count: int, rng: np.ran
     return Round(mixtures, kinds, facts)
 
 
-def expected(gains: np.ndarray, missed: float) -> np.ndarray:
-    """Mean over draws of E max(0, gain + missed N(0, 1)). (draws, n) -> (n,)
+def expected(gains: np.ndarray, missed: np.ndarray) -> np.ndarray:
+    """Mean over draws of E max(0, gain + missed N(0, 1)). (draws, n), (n,) -> (n,)
 
     `missed` is what the fits do not see: a fit that has shrunk to a constant is sure that nothing can be gained.
     """
-    if missed == 0:
-        return np.maximum(gains, 0.0).mean(axis=0)
-    scaled = gains / missed
-    return missed * (np.exp(-scaled**2 / 2) / np.sqrt(2 * np.pi) + scaled * ndtr(scaled)).mean(axis=0)
+    size = np.maximum(missed, 1e-12)
+    scaled = gains / size
+    return size * (np.exp(-np.minimum(scaled**2 / 2, 700)) / np.sqrt(2 * np.pi) + scaled * ndtr(scaled)).mean(axis=0)
 
 
 def incumbent(beliefs: Beliefs, seen: Seen) -> np.ndarray:
