@@ -365,6 +365,10 @@ class Recipe(Section):
             raise ValueError("validate.sizes: two sizes are alike; leave one out")
         return self
 
+    def standing_for(self, target: int) -> Recipe:
+        """The recipe of the swarm that stands for this target, one of budget.trained."""
+        return self.model_copy(update={"budget": self.budget.model_copy(update={"target": target})})
+
     @model_validator(mode="after")
     def _one_budget_where_runs_are_given(self) -> Recipe:
         """Runs of another swarm, or another trainer, were made for one target."""

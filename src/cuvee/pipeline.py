@@ -121,8 +121,7 @@ def _fit(run: Run) -> None:
 
 def _targets(run: Run) -> list[tuple[int, Recipe]]:
     """Each budget that a swarm stands for, with the recipe for it; the one nearest to the target, which the report shows, is last."""
-    budget = run.recipe.budget
-    return [(target, run.recipe.model_copy(update={"budget": budget.model_copy(update={"target": target})})) for target in budget.trained]
+    return [(target, run.recipe.standing_for(target)) for target in run.recipe.budget.trained]
 
 
 def _mix(run: Run) -> None:

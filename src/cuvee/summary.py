@@ -114,8 +114,8 @@ def inputs(work: Work, recipe: Recipe) -> str:
 
 
 def floors(work: Work, recipe: Recipe) -> list[str]:
-    """Whether every domain offers a proxy enough to repeat it as the target will; a DataError where too many do not."""
+    """Whether every domain offers a proxy enough to repeat it as the target will, the largest of several; a DataError where too many do not."""
     tokens = store.opened(work, recipe)
-    if tokens is None or not recipe.budget.proxy:
+    if tokens is None or not recipe.budget.proxy or not recipe.budget.target:
         return []
-    return [f"{check_floors(tokens.domains, recipe):.1%} of the tokens lie in domains too small for a proxy to repeat as the target will"]
+    return [f"{check_floors(tokens.domains, recipe.standing_for(max(recipe.budget.trained))):.1%} of the tokens lie in domains too small for a proxy to repeat as the target will"]
