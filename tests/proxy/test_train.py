@@ -12,7 +12,7 @@ import pytest
 
 from cuvee.errors import UsageError
 from cuvee.kernels.pack import predicted
-from cuvee.proxy.model import ProxyConfig, loss, nats
+from cuvee.proxy.model import ProxyConfig, init, loss, nats
 from cuvee.proxy.train import Group, _gradient, finite, schedule, train
 from tests.proxy.test_model import grown
 
@@ -51,6 +51,13 @@ def test_a_batch_in_pieces_trains_like_a_whole_one():
     pieces, whole = _gradient(params, rows.reshape(3, 2, -1), config), jax.value_and_grad(loss)(params, rows)
     for a, b in zip(jax.tree.leaves(pieces), jax.tree.leaves(whole)):
         assert np.allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_the_first_step_is_as_long_as_the_rates_say():
+    """Adam's first step is the rate itself. The head begins at zero, so nothing but decay reaches the layers yet."""
+    before, after = init(jax.random.key(5), TINY), train(TINY, some_rows(1), seed=5).params
+    assert float(np.abs(after["head"]).max()) == pytest.approx(0.1)
+    assert np.allclose(after["layers"][0]["up"], before["layers"][0]["up"] * (1 - 0.1 * TINY.rate), rtol=1e-5)
 
 
 def trained_together(config, seeds, stops=(8,)):
