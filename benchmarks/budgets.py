@@ -1,9 +1,9 @@
 """How the best mixture moves with the budget, from swarms at three ratios of proxy to target: `python benchmarks/budgets.py`.
 
 A law of which the optimum is known: tokens of a domain teach ever less, and repeated ones less still. Three swarms of 48
-runs, for 50B, 300B and 2T tokens, are fitted as `cuvee fit` does, and every budget between is mixed for in two ways: with
-all three, drawn in log budget, and with the middle one alone, whose law in epochs is taken as it is. Prints Markdown and
-writes docs/budgets.svg.
+runs, for 50B, 300B and 2T tokens, are fitted as `cuvee fit` does, and every budget between is mixed for in three ways: with
+all three, drawn in log budget, and with the middle one alone, by what it says of the same weights or of the same epochs.
+Prints Markdown and writes docs/budgets.svg.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from cuvee.config import Mix
 from cuvee.errors import DataError
-from cuvee.kernels.ratios import interpolate
+from cuvee.kernels.ratios import elsewhere, interpolate, share_between
 from cuvee.kernels.runs import Runs
 from cuvee.kernels.search import minimise
 from cuvee.kernels.simplex import epoch_caps, proportional
@@ -29,6 +29,7 @@ WORTH = np.array([[0.5, 0.6, 0.3, 1.4, 0.9], [0.4, 0.5, 0.6, 1.0, 2.0], [0.3, 0.
 RETURNS, LASTING = 0.75, 6.0  # power of a domain's tokens; passes after which repeating teaches little (Muennighoff et al. 2023: some 4 to 16)
 TRAINED = (50e9, 300e9, 2e12)
 ASKED = (50e9, 90e9, 160e9, 300e9, 550e9, 1e12, 2e12)
+BETWEEN = (90e9, 120e9, 160e9, 550e9, 800e9, 1.2e12)
 RUNS, NOISE, MAX_EPOCHS, PARTS = 48, 0.004, 8.0, 1_048_576
 SCALE = np.linspace(0, 1, 12)  # where the three ratios are drawn between, for the figure
 
@@ -57,8 +58,8 @@ def mixed(surrogate: Surrogate, budget: float) -> np.ndarray | None:
         return None
 
 
-def elsewhere(surrogate: Surrogate, budget: float) -> Surrogate:
-    """A swarm's fit taken to another budget: its law in epochs, at the epochs of that budget."""
+def by_epochs(surrogate: Surrogate, budget: float) -> Surrogate:
+    """A swarm's law in epochs, at the epochs of another budget."""
     fields = surrogate.to_dict()
     return Surrogate.from_dict(fields | {"runs": fields["runs"] | {"rate": (budget / TOKENS).tolist()}})
 
@@ -84,17 +85,33 @@ def size(budget: float) -> str:
 
 def main() -> None:
     swarms = [swarm(budget, seed) for seed, budget in enumerate(TRAINED)]
-    print(f"| budget | {' | '.join(DOMAINS)} | most epochs | lost by three swarms | by the middle one alone |")
-    print("|---|" + "---|" * (len(DOMAINS) + 3))
+    print(f"| budget | {' | '.join(DOMAINS)} | most epochs | lost by three swarms | by the middle one, same weights | same epochs |")
+    print("|---|" + "---|" * (len(DOMAINS) + 4))
     for budget in ASKED:
         optimum = best(budget)
-        three, one = mixed(interpolate(swarms, TRAINED, budget), budget), mixed(elsewhere(swarms[1], budget), budget)
-        losses = ["no answer" if each is None else f"{lost(each, optimum, budget):.1%}" for each in (three, one)]
+        three, *alone = (mixed(each, budget) for each in (interpolate(swarms, TRAINED, budget), elsewhere(swarms[1], budget / TOKENS), by_epochs(swarms[1], budget)))
+        losses = ["no answer" if each is None else f"{lost(each, optimum, budget):.1%}" for each in (three, *alone)]
         shares = " | ".join(f"{mine:.1%} ({true:.1%})" for mine, true in zip(three, optimum))
-        print(f"| {size(budget)} | {shares} | {(three * budget / TOKENS).max():.1f} | {losses[0]} | {losses[1]} |")
+        print(f"| {size(budget)} | {shares} | {(three * budget / TOKENS).max():.1f} | {' | '.join(losses)} |")
     print(f"\nWeight by three swarms, in brackets that of the law's own optimum under the same caps of {MAX_EPOCHS:g} epochs. Lost: of what could be "
           "gained over the natural mixture. No answer: the caps that this swarm can vouch for do not reach that budget.")
+    errors(swarms)
     figure(swarms)
+
+
+def errors(swarms: list[Surrogate]) -> None:
+    """How well 200 other mixtures are predicted between the budgets that were trained, by four ways to get there."""
+    rng, around = np.random.default_rng(9), np.sqrt(proportional(TOKENS))
+    weights = rng.dirichlet(8 * around / around.sum(), 200)
+    print("\n| budget | line, same weights | line, same epochs | middle swarm, same weights | middle swarm, same epochs |\n|---|---|---|---|---|")
+    for budget in BETWEEN:
+        true, epochs, (place, share) = truth(weights, budget), weights * budget / TOKENS, share_between(TRAINED, budget)
+        ends = [(1 - share, swarms[place]), (share, swarms[place + 1])]
+        ways = (interpolate(swarms, TRAINED, budget).predict(weights), sum(part * end.predict(weights, epochs) for part, end in ends),
+                swarms[1].predict(weights), swarms[1].predict(weights, epochs))
+        off = [np.sqrt((((each - true) / true.std(axis=0)) ** 2).mean()) for each in ways]
+        print(f"| {size(budget)} | {' | '.join(f'{each:.2f}' for each in off)} |")
+    print("\nRoot mean square error of predictions, in SDs of the scores of these mixtures at that budget.")
 
 
 def figure(swarms: list[Surrogate]) -> None:

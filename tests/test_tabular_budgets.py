@@ -90,7 +90,7 @@ def test_the_frontier_is_a_table(swarms):
     _, found = mix("f100.json", "--budget", "100", "--kl", "0.03", "--frontier", "front.csv")
     with open("front.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["kl", "mean", "sd", "divergence", "max_epochs", "capped", "chosen", *DOMAINS]
+    assert list(rows[0]) == ["kl", "predicted", "sd", "divergence", "max_epochs", "capped", "chosen", *DOMAINS]
     assert [float(row["kl"]) for row in rows] == [0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0]
     chosen = next(row for row in rows if row["chosen"] == "1")
     assert float(chosen["kl"]) == 0.03 and [float(chosen[name]) for name in DOMAINS] == [each["weight"] for each in found["domains"]]

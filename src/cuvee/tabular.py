@@ -28,6 +28,7 @@ from cuvee.kernels import reuse as old_runs
 from cuvee.kernels import surrogate as models
 from cuvee.kernels.agreement import regret_at_1, spearman
 from cuvee.kernels.grid import Grid, grid_of, named_grid
+from cuvee.kernels.ratios import elsewhere
 from cuvee.kernels.runs import Runs
 from cuvee.kernels.settings import FACTORED
 from cuvee.steps import frontier as frontiers
@@ -150,33 +151,31 @@ def _digest(path: str) -> str:
     return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
-def read_surrogate(path: str, rate: Mapping[str, float] | None = None, anywhere: bool = False) -> models.Surrogate:
-    """What `fit` wrote; rate: epochs of weight 1 of each domain, where they differ from those of the fit; anywhere: by any factor."""
+def read_surrogate(path: str) -> models.Surrogate:
+    """What `fit` wrote."""
     if not exists(path):
         raise UsageError(f"no such file: {path}")
     try:
         fields = orjson.loads(read_bytes(path))
         if fields.get("version", FORMAT) != FORMAT:
             raise DataError(f"{path}: version {fields['version']}; this Cuvee reads version {FORMAT}. Fit it again.")
-        if rate is not None and fields["runs"]["rate"] is not None:
-            fields["runs"]["rate"] = _near(path, dict(zip(fields["domains"], fields["runs"]["rate"])), rate, anywhere)
         return models.Surrogate.from_dict(fields)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: not a surrogate that `cuvee fit` wrote ({type(error).__name__}: {error}).") from None
 
 
-def _near(path: str, fitted: Mapping[str, float], wanted: Mapping[str, float], anywhere: bool) -> list[float]:
-    """The rates that are wanted, in the fit's order, if none is far from the fit's."""
-    for name, rate in fitted.items():
-        if not (anywhere or 1 / BUDGET_FACTOR <= wanted[name] / rate <= BUDGET_FACTOR):
-            raise DataError(f"{path} was fitted where domain {name} alone would be seen {rate:.4g} times, by its --counts and --budget; here it is "
-                            f"{wanted[name]:.4g}, over {BUDGET_FACTOR:g} times off. Fit a swarm for this budget too and name both, or allow it with --extrapolate.")
-    return [wanted[name] for name in fitted]
-
-
 def _one(path: str, tokens: Mapping[str, float], budget: int, anywhere: bool) -> models.Surrogate:
-    """A single surrogate, which answers for budgets near its own."""
-    return read_surrogate(path, {name: budget / count for name, count in tokens.items()}, anywhere)
+    """A single surrogate, which answers for budgets and counts near its own, by what it says of the same weights; anywhere: for all."""
+    surrogate = read_surrogate(path)
+    fitted, wanted = surrogate.runs.rate, np.array([budget / tokens[name] for name in surrogate.domains])
+    if fitted is None or np.allclose(fitted, wanted, rtol=1e-9, atol=0):
+        return surrogate
+    far = np.flatnonzero(np.maximum(wanted / fitted, fitted / wanted) > BUDGET_FACTOR)
+    if len(far) and not anywhere:
+        raise DataError(f"{path} was fitted where domain {surrogate.domains[far[0]]} alone would be seen {fitted[far[0]]:.4g} times, by its --counts and "
+                        f"--budget; here it is {wanted[far[0]]:.4g}, over {BUDGET_FACTOR:g} times off. Fit a swarm for this budget too and name both, or "
+                        "allow it with --extrapolate.")
+    return elsewhere(surrogate, wanted)
 
 
 def _several(paths: Sequence[str], tokens: Mapping[str, float], budget: int, anywhere: bool) -> models.Surrogate:

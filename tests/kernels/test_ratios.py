@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cuvee.kernels.ratios import beyond, interpolate, share_between
+from cuvee.kernels.ratios import beyond, elsewhere, interpolate, share_between
 from cuvee.kernels.runs import Runs
 from cuvee.kernels.surrogate import fit_tasks
 
@@ -62,6 +62,14 @@ def test_epochs_are_those_of_the_budget_that_is_asked_for(swarms):
     np.testing.assert_allclose(found.runs.epochs, found.runs.weights * 250 / TOKENS)
     ends = [each.epoch_limits()[[each.domains.index(name) for name in NAMES]] * 250 / budget for each, budget in zip(swarms, BUDGETS)]
     np.testing.assert_allclose(found.epoch_limits(), np.minimum(*ends[:2]))  # the least weight that was the most tried
+
+
+def test_one_swarm_says_of_another_budget_what_it_says_of_the_same_weights(swarms):
+    found, weights = elsewhere(swarms[1], 800 / TOKENS[[2, 0, 1]]), np.random.default_rng(5).dirichlet(np.ones(3), 3)
+    np.testing.assert_allclose(found.predict(weights), swarms[1].predict(weights))
+    np.testing.assert_allclose(found.predict(weights, weights * 800 / TOKENS[[2, 0, 1]]), swarms[1].predict(weights))
+    np.testing.assert_allclose(found.epoch_limits(), 2 * swarms[1].epoch_limits())  # the same weight is twice as many passes
+    np.testing.assert_allclose(found.smoothed().fits[0].deviation(weights), swarms[1].fits[0].deviation(weights))
 
 
 def test_places_golden():

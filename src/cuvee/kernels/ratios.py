@@ -19,7 +19,7 @@ class Between:
     """One task's fits for a lower and an upper budget; the prediction has `share` of the upper one, outside [0, 1] drawn on.
 
     order: place of each domain in each fit's own order, int64 (2, domains); scale: each budget over that of the
-    predictions, which turns epochs at that one into epochs at the fit's, (2,)
+    predictions, which turns epochs at that one into epochs at the fit's, (2,), or by the fit's own domains, (2, domains)
     """
 
     ends: tuple[Fitted, Fitted]
@@ -108,6 +108,18 @@ class Interpolated(Surrogate):
         """In epochs at this budget: no weight may be beyond what a swarm that is used can vouch for. -> (domains,)"""
         used = [each for each in zip((1 - self.share, self.share), self.ends, self.order, self.scale) if each[0]]
         return np.min([end.epoch_limits()[places] / factor for _, end, places, factor in used], axis=0)
+
+
+def elsewhere(surrogate: Surrogate, rate: np.ndarray) -> Interpolated:
+    """One swarm's fit asked about another budget or other counts: what it says of the same weights.
+
+    rate: epochs of weight 1 there, (domains,). Its law in epochs would take as many passes of another budget for as much
+    that was read, which is further off (benchmarks/budgets.py).
+    """
+    if surrogate.runs.rate is None:
+        raise ValueError("the surrogate was fitted without counts and budget, so it knows no epochs.")
+    scale, order = surrogate.runs.rate / rate, np.arange(len(rate))
+    return Interpolated.of((surrogate, surrogate), np.stack([order, order]), np.stack([scale, scale]), 0.0)
 
 
 def share_between(budgets: Sequence[float], budget: float) -> tuple[int, float]:

@@ -43,8 +43,8 @@ def _optimism(found: Json) -> list[Html]:
     value = found.get("optimism")
     if value is None:
         return []
-    return [note(f"Optimism: of the best of many predictions some is luck. {show(value)} SDs of the swarm of the proposal's predicted mean, "
-                 f"{show(found['mean']['predicted'])}, are expected to be lost when it is measured.")]
+    return [note(f"Optimism: part of the best of many predictions is luck. Of the predicted {show(found['mean']['predicted'])}, {show(value)} SDs of "
+                 "the swarm are expected to be lost when the proposal is measured.")]
 
 
 def _named(names: Any) -> str:

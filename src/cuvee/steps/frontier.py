@@ -68,7 +68,7 @@ def write_csv(path: str, domains: Sequence[str], points: Sequence[Point]) -> Non
     """A row for each point, with the weight of each domain; floats by repr."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["kl", "mean", "sd", "divergence", "max_epochs", "capped", "chosen", *domains])
+    writer.writerow(["kl", "predicted", "sd", "divergence", "max_epochs", "capped", "chosen", *domains])
     for point in points:
         numbers = (point.kl, *point.predicted, point.divergence, point.max_epochs)
         writer.writerow([*map(repr, numbers), len(point.capped), int(point.chosen), *map(repr, point.weights.tolist())])
