@@ -9,6 +9,23 @@ _LARGEST_EXPONENT = 50.0
 
 
 @njit(cache=True, nogil=True)
+def _solve(gram, moment):
+    """gram^-1 moment by Cholesky's factor; by LU where rounding has left the gram not positive definite."""
+    try:
+        factor = np.linalg.cholesky(gram)
+    except Exception:
+        return np.linalg.solve(gram, moment)
+    x = moment.copy()
+    for i in range(len(x)):
+        x[i] = (x[i] - factor[i, :i] @ x[:i]) / factor[i, i]
+    for i in range(len(x) - 1, -1, -1):
+        x[i] /= factor[i, i]
+        for j in range(i):
+            x[j] -= factor[i, j] * x[i]
+    return x
+
+
+@njit(cache=True, nogil=True)
 def solve_bounded(gram, moment, lower, x):
     """Minimise x' gram x / 2 - moment' x over x >= lower, in place and exactly; `x` is where to start from.
 
@@ -22,7 +39,7 @@ def solve_bounded(gram, moment, lower, x):
         inner = np.flatnonzero(free)
         x[:] = 0.0
         if len(inner) > 0:
-            x[inner] = np.linalg.solve(gram[inner][:, inner], moment[inner])
+            x[inner] = _solve(gram[inner][:, inner], moment[inner])
         slope = gram @ x - moment
         wrong = (free & bounded & (x < -_EXACT * np.abs(x).max())) | (~free & (slope < -_EXACT * np.abs(moment).max()))
         count = wrong.sum()
@@ -46,7 +63,10 @@ def moments(features, response, importance):
     middle = share @ features
     level = share @ response
     root = np.sqrt(share)
-    centred = (features - middle) * root.reshape(-1, 1)
+    centred = np.empty_like(features)
+    for run in range(len(features)):
+        for column in range(features.shape[1]):
+            centred[run, column] = (features[run, column] - middle[column]) * root[run]
     return centred.T @ centred, centred.T @ (root * (response - level)), middle, level
 
 
