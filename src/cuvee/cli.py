@@ -1,4 +1,4 @@
-"""The command line: verbs and their options; what they do stands in pipeline.py, standalone.py and tabular.py."""
+"""The command line: verbs and their options; what they do stands in pipeline.py, standalone.py, tabular.py and tabular_mix.py."""
 
 from __future__ import annotations
 
@@ -229,11 +229,11 @@ def mix(surrogate: Surrogates, counts: Annotated[str, typer.Option(metavar="C.cs
         frontier: Annotated[Optional[str], typer.Option(metavar="F.csv", help="also the best mixtures at other values of --kl")] = None,  # noqa: UP007, UP045
         seed: Annotated[int, typer.Option(help="of the fits that are drawn for the ranges of weights")] = 0) -> None:
     """Find the best mixture for a token budget, under all limits."""
-    from cuvee import tabular
+    from cuvee import tabular, tabular_mix
     from cuvee.engine.progress import Progress
 
-    config = tabular.settings(task, group, protect, max_epochs=max_epochs, kl=kl, extrapolate=extrapolate, freeze=freeze)
-    found = tabular.mix(surrogate, counts, tabular.tokens_of("--budget", budget), out, config, seed, Progress(), frontier)
+    config = tabular_mix.settings(task, group, protect, max_epochs=max_epochs, kl=kl, extrapolate=extrapolate, freeze=freeze)
+    found = tabular_mix.mix(surrogate, counts, tabular.tokens_of("--budget", budget), out, config, seed, Progress(), frontier)
     for each in found["domains"]:
         print(f"{each['name']}: {each['weight']:.4f} ({each['low']:.4f} to {each['high']:.4f}), natural {each['natural']:.4f}, {each['epochs']:.2f} epochs")
     print(out)

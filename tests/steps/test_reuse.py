@@ -1,5 +1,4 @@
 import pyarrow as pa
-import pytest
 
 from cuvee.steps.reuse import SAMPLE, overlap, same_tasks
 
