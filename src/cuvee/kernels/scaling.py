@@ -3,6 +3,7 @@
 loss = floor + scale (compute / unit)^-exponent (Hestness et al. 2017, arXiv 1712.00409; the floor is what no compute
 removes). Compute in any one unit, such as FLOPs of a training run.
 """
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,7 @@ class Curve(NamedTuple):
             return float(np.float64(above / left) ** (1 / self.exponent)) if left > 0 else np.inf
 
 
-def pooled_error(scores: list[np.ndarray]) -> np.ndarray:
+def pooled_error(scores: Sequence[np.ndarray]) -> np.ndarray:
     """Standard error of each size's mean, from one SD of runs around their size's mean. scores: (runs,) of each -> (sizes,)"""
     counts = np.array([len(each) for each in scores])
     squares = sum(float(((each - each.mean()) ** 2).sum()) for each in scores)

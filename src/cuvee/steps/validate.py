@@ -19,9 +19,8 @@ from cuvee.engine.shard import Folder
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, read_json
 from cuvee.errors import DataError
-from cuvee.kernels import scaling
 from cuvee.kernels.simplex import project_kl, proportional, quantize, uniform
-from cuvee.steps import tasks, training, verdict
+from cuvee.steps import gains, tasks, training, verdict
 from cuvee.steps.rounds import deployment_caps
 from cuvee.steps.store import TokenStore
 from cuvee.steps.training import Regime, Run
@@ -29,7 +28,6 @@ from cuvee.steps.training import Regime, Run
 VERSION = 2
 FORMAT = 2     # of validate.json
 REPEATS = 5    # pairs at the proxy's size at least: as often as the swarm repeats proportional
-DRAWS = 400    # curves that might have been; they give the interval of a gain
 MIXTURES = ("proportional", "unimax", "proposal")
 
 
@@ -116,12 +114,12 @@ def compare(out: Output, sizes: Sequence[Trained], mixture: str, fit: str, prote
     fitted, shares = read_json(fit), _weights(read_json(fit)["tasks"], names)
     scores = [_scores(size, runs, names) for size, runs in zip(sizes, found)]
     described = [describe(*each, names, shares, protected) for each in zip(sizes, found, scores)]
-    curve = scale(described, [_finished(each["proportional"] @ shares) for each in scores], seed)
+    curve, worth = gains.scale(described, [_finished(each["proportional"] @ shares) for each in scores], seed)
     foreseen = verdict.optimism(verdict.prediction(read_json(mixture), fitted, dict(zip(names, shares.tolist()))), described[0]["proposal"])
     word, reasons = verdict.judge(described, foreseen)
     out.json("validate.json", {
         "version": FORMAT, "verdict": word, "explanation": " ".join(reasons), "remarks": [*verdict.remarks(described, foreseen), curve["said"], *warnings],
-        "sizes": described, "curve": curve, "optimism": foreseen,
+        "sizes": [size | {"gains": each} for size, each in zip(described, worth)], "curve": curve, "optimism": foreseen,
         "tasks": [{"name": name, "weight": weight, "protected": protected.get(name), "predicted": _predicted(read_json(mixture), name)}
                   for name, weight in zip(names, shares.tolist())],
         "scores": [row for size, each in zip(sizes, scores) for row in _listed(size, each, names)]})
@@ -180,52 +178,3 @@ def _listed(size: Trained, scores: Mapping[str, np.ndarray], names: Sequence[str
     return [{"depth": size.regime.config.depth, "tokens": size.regime.tokens, "mixture": mixture, "seed": run.seed, "task": task, "score": score}
             for mixture, runs in size.runs.items() for run, row in zip(runs, scores[mixture].tolist())
             for task, score in zip(names, row) if math.isfinite(score)]
-
-
-def scale(sizes: Sequence[dict[str, Any]], scores: Sequence[np.ndarray], seed: int) -> dict[str, Any]:
-    """The curve of proportional through its sizes; every size is given `gains`, times the compute that proportional would need.
-
-    scores: (runs,) of proportional's weighted mean, of each size
-    """
-    for size in sizes:
-        size["gains"] = {}
-    usable = [(size, each) for size, each in zip(sizes, scores) if len(each) >= verdict.PAIRS]
-    compute = np.array([size["flops"] for size, _ in usable])
-    losses = [each for _, each in usable]
-    points = scaling.Points(compute, np.array([each.mean() for each in losses]), scaling.pooled_error(losses)) if usable else None
-    chosen = scaling.choose(points) if points is not None and len(usable) >= scaling.LEAST_SIZES else None
-    if chosen is None:
-        why = "more compute does not lower its loss" if len(usable) >= scaling.LEAST_SIZES else (
-            f"it takes {scaling.LEAST_SIZES} sizes with two finished runs of proportional, and there are {len(usable)}")
-        return {"form": None, "points": [], "said": f"No compute-equivalent gain: {why}."}
-    curve, floored = chosen
-    rng = np.random.default_rng(seed)
-    drawn = scaling.redrawn(points, floored, DRAWS, rng)
-    for size in sizes:
-        size["gains"] = {name: _gain(curve, drawn, size, size[name], float(compute.max()), rng) for name in ("proposal", "unimax") if size[name]}
-    columns = zip(points.compute.tolist(), points.loss.tolist(), points.error.tolist())
-    form = "E + A C^-alpha" if floored else "A C^-alpha"
-    return {"form": form, **curve._asdict(), "points": [{"flops": at, "loss": loss, "se": error, "fitted": curve.loss(at)} for at, loss, error in columns],
-            "misfit": scaling.misfit(curve, points), "said": _said(form, curve, sizes[-1])}
-
-
-def _gain(curve: scaling.Curve, drawn: list[scaling.Curve], size: Mapping[str, Any], gap: verdict.Gap, most: float,
-          rng: np.random.Generator) -> dict[str, Any]:
-    """Times the compute, None where no compute reaches it; beyond: over the largest size that was trained."""
-    factor = curve.gain(size["flops"], gap["difference"])
-    low, high = scaling.gain_interval(drawn, size["flops"], gap["difference"], gap["se"], gap["pairs"] - 1, rng)
-    factor, low, high = (value if math.isfinite(value) else None for value in (factor, low, high))
-    return {"factor": factor, "low": low, "high": high, "beyond": factor is None or factor * size["flops"] > most}
-
-
-def _said(form: str, curve: scaling.Curve, size: Mapping[str, Any]) -> str:
-    """The curve in words, and what the proposal is worth at the largest size."""
-    shape = f"Proportional's loss follows {form} with alpha {curve.exponent:.3f}" + (
-        f" and E {curve.floor:.3f}" if curve.floor else "; its sizes do not carry a floor E")
-    gain = size["gains"].get("proposal")
-    if gain is None:
-        return f"{shape}."
-    low, high = ("no limit" if value is None else f"{value:.2f}" for value in (gain["low"], gain["high"]))
-    times = "no compute" if gain["factor"] is None else f"{gain['factor']:.2f} times the compute"
-    far = ", which lies beyond the sizes trained and is extrapolated" if gain["beyond"] else ""
-    return f"{shape}. At {verdict.name(size)} proportional would need {times} to reach the proposal (90 % interval {low} to {high}){far}."
