@@ -33,7 +33,8 @@ def write_recipe(folder: Path, name: str = "recipe.yaml", work: str = "work", do
         "evals": [{"name": "qa", "path": str(folder / "raw" / "qa.jsonl"), "context": "{q} ", "continuation": "{a}"}],
         "ingest": {"shard_bytes": 100_000}, "tokenizer": {"train": {"vocab": 512}}, "tokenize": {"seq_len": 32},
         "embed": {"dimensions": 16}, "topics": {"count": 3}, "quality": {"bands": 2, "target": ["law"], "min_documents": 50},
-        "budget": {"target": 40_000, "proxy": 8_000}, "swarm": {"depth": 1, "batch": 8, "runs": 14, "rounds": 2, "max_floored": 1.0},
+        "budget": {"target": 40_000, "proxy": 8_000}, "swarm": {"depth": 1, "batch": 8, "runs": 18, "rounds": 2, "max_floored": 1.0},
+        "mix": {"tasks": {"heldout/t00.q1": 1.0}},  # which the natural mixture serves badly, so that there is a second round
         "validate": {"sizes": [{"depth": 1, "budget_factor": 1.5}, {"depth": 1, "budget_factor": 2}], "seeds": 2}}
     path = folder / name
     path.write_text(yaml.safe_dump(recipe))

@@ -23,9 +23,9 @@ DRAWS = 64  # fits that might have been
 AIMS = 16   # of these, whose optima are candidates
 AROUND = 128  # random candidates around each of the incumbent and the optimum
 STOP = 0.5  # of the noise of a run's weighted mean: a smaller expected improvement ends the search
-EXPLORED = 0.5  # share of a round for mixtures that tell most of what is not known, wherever they lie
+EXPLORED = 0.5  # share of a round for mixtures that tell most of what is not known, within the trust region or not
 REPEATS = 2  # runs of the optimum itself, so that noise near it is known; one where a round has fewer than 6
-_POOL = 10  # mixtures for each that is explored
+_POOL, _PROMISING = 10, 1 / 3  # mixtures for each that is explored, and the best share of them, which is looked at
 _RADIUS, _LONGER, _SHORTER = 0.6, 1.5, 0.5  # in |sqrt(w) - sqrt(incumbent)|; after a round that improved, or did not
 _STRENGTHS = (4.0, 256.0)  # candidates around a mixture: Dirichlet of this many times the domains, log-uniform
 _AIM_TOLERANCE = 1e-3  # kkt of the optima of draws
@@ -146,13 +146,15 @@ def batch(values: np.ndarray, base: np.ndarray, count: int) -> list[int]:
 def explore(beliefs: Beliefs, count: int, rng: np.random.Generator) -> np.ndarray:
     """Mixtures like those of the first round, each the one that the redrawn fits disagree on most given those before it.
 
-    Pivoted Cholesky of the draws' covariance. -> (count, domains)
+    Of the better third by the fits: what is far from any good mixture would bend laws that are not the true ones. Pivoted
+    Cholesky of the draws' covariance. -> (count, domains)
     """
     setting = beliefs.setting
     if not count:
         return np.zeros((0, len(setting.tokens)))
     wide = np.minimum(_WIDE * setting.caps, 1.0)
     found = proposals(setting.natural, setting.topics, setting.bands, _POOL * count, wide, rng)
+    found = found[np.argsort(beliefs.value(found), kind="stable")[:max(count, int(_PROMISING * len(found)))]]
     left = beliefs.values(found)
     left = left - left.mean(axis=0)
     chosen: list[int] = []
