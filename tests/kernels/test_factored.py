@@ -4,11 +4,13 @@ import pytest
 from scipy.optimize import least_squares
 
 from cuvee.kernels.agreement import spearman
+from cuvee.kernels.exponential import SaturatingModel
 from cuvee.kernels.factored import fit_factored
 from cuvee.kernels.grid import Grid, grid_of, named_grid
+from cuvee.kernels.laws import Saturating
 from cuvee.kernels.ridge import fit_exponential, solve_bounded
 from cuvee.kernels.runs import Runs
-from cuvee.kernels.settings import FACTORED, FREE
+from cuvee.kernels.settings import FACTORED, FREE, Design, Scored
 from cuvee.kernels.surrogate import Surrogate, fit, fit_tasks
 
 TOPICS, BANDS = 6, 4
@@ -71,6 +73,32 @@ def test_deviations_under_a_heavy_ridge_are_none():
     scores, centre = 1 + np.exp(features @ gains(rng)), gains(rng)
     close = fit_exponential(features, scores, 0.9, 1e9, np.zeros(24), centre, 50)[1]
     np.testing.assert_allclose(close, centre, atol=1e-6)
+
+
+def made(deviation):
+    """A grouped fit at settings given by hand; counted, so that two domains of one topic have harm."""
+    gain = gains(np.random.default_rng(3))
+    weights, scores = swarm(3, 60, gain, 0.1)
+    rate = np.where(GRID.topics == 2, 60.0, 10.0)
+    task = Scored(Design(Saturating, Runs(weights, weights * rate, rate, GRID)), scores)
+    settings = {"speed": 0.5, "power": 0.8, "onset": 1.1, "kappa": 1.0, "penalty": 1e-3, "form": FACTORED, "deviation": deviation}
+    return SaturatingModel(task.design.runs, settings, *task.solve(settings, task.design.features(settings), scores, 50), 1.0, 0.3, 0.02, scores)
+
+
+@pytest.mark.parametrize("deviation", [None, 0.01])
+def test_slopes_of_a_grouped_fit_are_those_of_its_values(deviation):
+    fitted, at = made(deviation), swarm(4, 3, gains(np.random.default_rng(4)), 0.0)[0] + 0.01
+    assert len(fitted.coefficients) > 24  # harm
+    for value, gradient in ((fitted.predict, fitted.gradient), (fitted.deviation, fitted.deviation_gradient)):
+        moves = [value(at + 1e-6 * axis) - value(at - 1e-6 * axis) for axis in np.eye(24)]
+        np.testing.assert_allclose(gradient(at), np.array(moves).T / 2e-6, rtol=2e-4, atol=1e-6)
+
+
+def test_the_error_of_a_product_is_that_of_deviations_under_a_heavy_ridge_and_less_than_under_a_light_one():
+    new = swarm(5, 20, gains(np.random.default_rng(5)), 0.0)[0]
+    alone, heavy, light = (made(deviation).deviation(new) for deviation in (None, 1e7, 1e-3))
+    np.testing.assert_allclose(heavy, alone, rtol=1e-3)
+    assert (light > alone).all()
 
 
 def ranks(form, count, noise=0.3):
