@@ -1,11 +1,15 @@
 """Does a short run that repeats its data as often as the long one will rank mixtures as the long one does?
 
-    python benchmarks/epochs.py [--work DIR] [--mixtures 40] [--long 400K] [--ratio 4] [--out FILE.jsonl]
+    python benchmarks/epochs.py [--work DIR] [--mixtures 40] [--long 400K] [--ratio 4] [--only swarm|ladder]
 
 Each mixture is trained three times on the bundled corpus (depth 2, one seed): long, on all that each domain has; short
 and *matched*, a `ratio`-th of the tokens on a `ratio`-th of each domain, so that domains repeat as in the long run; short
-and *unmatched*, on all that each domain has. A score is the mean over domains of bits per byte on held-out documents.
-Domains have 1/64 to 1/4 of their rows, drawn by a fixed seed, so that what is scarce is not what is small.
+and *unmatched*, on all that each domain has. Scores are bits per byte on held-out documents of each domain. Domains have
+1/64 to 1/4 of their rows, drawn by a fixed seed, so that what is scarce is not what is small.
+
+*swarm*: proposals as a swarm makes them. *ladder*: a scarce topic or domain has .05 to .9 of the tokens, the others share
+the rest by size, and what counts is the score on its own held-out documents: how much of it is best? Scores are kept in
+DIR, a line a run; runs that stand there are not trained again.
 """
 
 from __future__ import annotations
@@ -36,6 +40,8 @@ ROOT = Path(__file__).resolve().parents[1]
 MOST_EPOCHS = 40.0  # of any domain, in the long run
 MANY = 8.0          # epochs of some domain from which a mixture counts as repeating
 ARMS = ("long", "matched", "unmatched")
+STEPS = (0.05, 0.15, 0.3, 0.5, 0.7, 0.9)  # of the ladder
+LADDERS = ("t02", "t04.q2")               # scarce under the fixed seed: 308 and 105 rows
 
 
 def opened(work: str) -> store.TokenStore:
@@ -54,6 +60,13 @@ def mixtures(names: list[str], have: np.ndarray, long: int, count: int) -> np.nd
     topics, bands = np.unique([name[:3] for name in names], return_inverse=True)[1], np.array([int(name[-1]) - 1 for name in names])
     drawn = proposals(natural, topics, bands, count - 2, caps, np.random.default_rng(0))
     return np.vstack([project_kl(natural, caps), project_kl(uniform(len(have)), caps), drawn])
+
+
+def ladder(names: list[str], have: np.ndarray, scarce: str) -> np.ndarray:
+    """Mixtures in which the domains of a topic, or one domain, hold STEPS of all tokens. (steps, domains)"""
+    mine = np.array([name.startswith(scarce) for name in names])
+    parts = [proportional(np.where(chosen, have, 0)) for chosen in (mine, ~mine)]
+    return np.array([step * parts[0] + (1 - step) * parts[1] for step in STEPS])
 
 
 def beginnings(domain: store.Domain, tokens: store.TokenStore) -> tuple[list[list[int]], np.ndarray]:
@@ -75,17 +88,47 @@ def score(domains: list[store.Domain], heldout: list, config: ProxyConfig, token
     return [bits_per_byte(documents_bits(params, config, held, tokens.end), sizes) for held, sizes in heldout]
 
 
+class Trainer:
+    """Scores of mixtures in all arms, (mixtures, domains) each, from a file where they are known."""
+
+    def __init__(self, tokens: store.TokenStore, domains: list[store.Domain], have: np.ndarray, long: int, ratio: int) -> None:
+        self.tokens, self.domains = tokens, domains
+        self.heldout = [beginnings(domain, tokens) for domain in domains]
+        self.config = ProxyConfig(tokens.vocab, tokens.seq_len, depth=2, batch=16)
+        self.arms = {"long": (have, long), "matched": (-(-have // ratio), long // ratio), "unmatched": (have, long // ratio)}
+
+    def scores(self, tried: np.ndarray, out: Path) -> dict[str, np.ndarray]:
+        known = {(each["arm"], each["mixture"]): each["scores"] for each in map(orjson.loads, out.read_bytes().splitlines())} if out.exists() else {}
+        for number, weights in enumerate(tried):
+            for arm, (offered, budget) in self.arms.items():
+                if (arm, number) not in known:
+                    known[arm, number] = score(self.domains, self.heldout, self.config, self.tokens, weights, offered, budget)
+                    with open(out, "ab") as file:
+                        file.write(orjson.dumps({"arm": arm, "mixture": number, "scores": known[arm, number]}) + b"\n")
+                    print(out.stem, arm, number, np.mean(known[arm, number]).round(4), file=sys.stderr, flush=True)
+        return {arm: np.array([known[arm, number] for number in range(len(tried))]) for arm in ARMS}
+
+
+def each_domain(scores: np.ndarray, long: np.ndarray) -> tuple[float, float]:
+    """Mean over domains of the rank correlation with long, and of the regret. (mixtures, domains) x 2"""
+    pairs = list(zip(scores.T, long.T))
+    return float(np.mean([spearman(*pair) for pair in pairs])), float(np.mean([regret_at_1(*pair) for pair in pairs]))
+
+
 def compare(scores: dict[str, np.ndarray], most: np.ndarray) -> None:
-    """scores: of each arm, (mixtures,); most: epochs of each mixture's most repeated domain in the long run"""
-    print("| mixtures | Spearman with long: matched | unmatched | difference, 90 % interval | regret: matched | unmatched |\n|---|---|---|---|---|---|")
+    """scores: of each arm, (mixtures, domains); most: epochs of each mixture's most repeated domain in the long run"""
+    print("| score | mixtures | Spearman with long: matched | unmatched | difference, 90 % interval | regret: matched | unmatched |\n|---|---|---|---|---|---|---|")
     rng = np.random.default_rng(0)
-    for name, chosen in (("all", most > 0), (f"a domain over {MANY:g} epochs", most > MANY), ("no such domain", most <= MANY)):
-        long, matched, unmatched = (scores[arm][chosen] for arm in ARMS)
-        drawn = [rng.integers(0, len(long), len(long)) for _ in range(2000)]
-        low, high = np.quantile([spearman(matched[rows], long[rows]) - spearman(unmatched[rows], long[rows]) for rows in drawn], [0.05, 0.95])
-        a, b = spearman(matched, long), spearman(unmatched, long)
-        print(f"| {name} ({len(long)}) | {a:.3f} | {b:.3f} | {a - b:+.3f}, {low:+.3f} to {high:+.3f} | {regret_at_1(matched, long):.4f} | "
-              f"{regret_at_1(unmatched, long):.4f} |")
+    mean = {arm: each.mean(axis=1, keepdims=True) for arm, each in scores.items()}
+    many = most > MANY
+    for what, values in (("mean over domains", mean), ("each domain, then averaged", scores)):
+        for name, chosen in (("all", most > 0), (f"a domain over {MANY:g} epochs", many), ("no such domain", ~many)):
+            long, matched, unmatched = (values[arm][chosen] for arm in ARMS)
+            drawn = [rng.integers(0, len(long), len(long)) for _ in range(1000)]
+            gains = [each_domain(matched[rows], long[rows])[0] - each_domain(unmatched[rows], long[rows])[0] for rows in drawn]
+            low, high = np.quantile(gains, [0.05, 0.95])
+            (a, lost), (b, worse) = each_domain(matched, long), each_domain(unmatched, long)
+            print(f"| {what} | {name} ({len(long)}) | {a:.3f} | {b:.3f} | {a - b:+.3f}, {low:+.3f} to {high:+.3f} | {lost:.4f} | {worse:.4f} |")
 
 
 def main() -> None:
@@ -94,35 +137,27 @@ def main() -> None:
     parser.add_argument("--mixtures", type=int, default=40)
     parser.add_argument("--long", default="400K", help="tokens of a long run")
     parser.add_argument("--ratio", type=int, default=4)
-    parser.add_argument("--out", help="scores, a line a run; runs that stand there are not trained again")
+    parser.add_argument("--only", choices=("swarm", "ladder"))
     arguments = parser.parse_args()
     long, ratio = parse_count(arguments.long), arguments.ratio
     tokens = opened(arguments.work)
     domains = [domain for domain in tokens.domains if domain.heldout]
-    rows = np.array([domain.rows for domain in domains])
+    names, rows = [domain.name for domain in domains], np.array([domain.rows for domain in domains])
     have = np.ceil(rows * np.exp(np.random.default_rng(1).uniform(np.log(1 / 64), np.log(1 / 4), len(rows)))).astype(np.int64)
-    names = [domain.name for domain in domains]
-    tried = mixtures(names, have * tokens.seq_len, long, arguments.mixtures)
-    heldout = [beginnings(domain, tokens) for domain in domains]
-    config = ProxyConfig(tokens.vocab, tokens.seq_len, depth=2, batch=16)
-    arms = {"long": (have, long), "matched": (-(-have // ratio), long // ratio), "unmatched": (have, long // ratio)}
-    out = Path(arguments.out or Path(arguments.work) / f"epochs_{long}_{ratio}.jsonl")
-    known = {(each["arm"], each["mixture"]): each["scores"] for each in map(orjson.loads, out.read_bytes().splitlines())} if out.exists() else {}
-    for number, weights in enumerate(tried):
-        for arm, (offered, budget) in arms.items():
-            if (arm, number) not in known:
-                known[arm, number] = score(domains, heldout, config, tokens, weights, offered, budget)
-                with open(out, "ab") as file:
-                    file.write(orjson.dumps({"arm": arm, "mixture": number, "scores": known[arm, number]}) + b"\n")
-                print(arm, number, np.mean(known[arm, number]).round(4), file=sys.stderr, flush=True)
-    most = epochs(tried, long, have * tokens.seq_len).max(axis=1)
-    print(f"{len(domains)} domains of {int(have.sum() * tokens.seq_len):,} tokens, long runs of {long:,}, short ones of {long // ratio:,}; "
-          f"the most repeated domain of a mixture is seen {np.median(most):.1f} times (median), {most.max():.0f} at most.\n")
-    per_domain = {arm: np.array([known[arm, number] for number in range(len(tried))]) for arm in ARMS}
-    compare({arm: each.mean(axis=1) for arm, each in per_domain.items()}, most)
-    each = [[spearman(per_domain[arm][:, place], per_domain["long"][:, place]) for place in range(len(domains))] for arm in ARMS[1:]]
-    print(f"\nDomain by domain, mean Spearman with long: matched {np.mean(each[0]):.3f}, unmatched {np.mean(each[1]):.3f}; "
-          f"matched is the better one in {int(np.sum(np.array(each[0]) > each[1]))} of {len(domains)}.")
+    trainer, size = Trainer(tokens, domains, have, long, ratio), have * tokens.seq_len
+    print(f"{len(domains)} domains of {int(size.sum()):,} tokens, long runs of {long:,}, short ones of {long // ratio:,}.\n")
+    if arguments.only != "ladder":
+        tried = mixtures(names, size, long, arguments.mixtures)
+        most = epochs(tried, long, size).max(axis=1)
+        print(f"The most repeated domain of a mixture is seen {np.median(most):.1f} times (median), {most.max():.0f} at most.\n")
+        compare(trainer.scores(tried, Path(arguments.work) / f"epochs_{long}_{ratio}.jsonl"), most)
+    for scarce in LADDERS if arguments.only != "swarm" else ():
+        tried = ladder(names, have, scarce)
+        mine = [place for place, name in enumerate(names) if name.startswith(scarce)]
+        scores = trainer.scores(tried, Path(arguments.work) / f"ladder_{scarce}_{long}_{ratio}.jsonl")
+        print(f"\n| share of {scarce} | epochs in the long run | {' | '.join(ARMS)} |\n|---|---|---|---|---|")
+        for step, passes, *values in zip(STEPS, epochs(tried, long, size)[:, mine[0]], *(scores[arm][:, mine].mean(axis=1) for arm in ARMS)):
+            print(f"| {step:g} | {passes:.1f} | {' | '.join(f'{value:.3f}' for value in values)} |")
 
 
 if __name__ == "__main__":
