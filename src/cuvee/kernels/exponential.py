@@ -55,7 +55,9 @@ class Exponential(Fitted):
         whole = np.full(len(scores), np.nan)
         whole[rows] = held
         draft = cls(taken, settings, *fitted, anchor(task.scores, task.design.groups), float(task.scores.std()), 1.0, whole)
-        return replace(draft, noise=max(task.noise, calibrated(held - task.scores, draft.held_deviation())))
+        found = replace(draft, noise=max(task.noise, calibrated(held - task.scores, draft.held_deviation())))
+        found.__dict__["_roots"] = draft._roots  # in units of noise
+        return found
 
     @cached_property
     def law(self):
