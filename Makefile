@@ -37,7 +37,7 @@ check: $(VENV)/.test           ## style
 	$(BIN)/ruff check src tests benchmarks examples
 
 # Side by side with other tools (their environments are made on the way): benchmarks/dedup.py --full
-BENCHES := kernels_text kernels_ngrams dedup_acceptance dedup_scale decontaminate surrogates budgets solve validation stream epochs
+BENCHES := kernels_text kernels_ngrams dedup_acceptance dedup_scale decontaminate surrogates topic_band data_constrained budgets solve validation stream epochs
 
 bench: $(VENV)/.test           ## figures of benchmarks/RESULTS.md that need no other tool
 	for name in $(BENCHES); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
