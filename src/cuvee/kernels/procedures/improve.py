@@ -23,7 +23,7 @@ DRAWS = 64  # fits that might have been
 AIMS = 16   # of these, whose optima are candidates
 AROUND = 128  # random candidates around each of the incumbent and the optimum
 STOP = 0.5  # of the noise of a run's weighted mean: a smaller expected improvement ends the search
-EXPLORED = 0.5  # share of a round for mixtures that tell most of what is not known, within the trust region or not
+EXPLORED = 0.75  # share of a round for mixtures that tell most of what is not known, within the trust region or not
 REPEATS = 2  # runs of the optimum itself, so that noise near it is known; one where a round has fewer than 6
 _POOL, _PROMISING = 10, 1 / 3  # mixtures for each that is explored, and the best share of them, which is looked at
 _RADIUS, _LONGER, _SHORTER = 0.6, 1.5, 0.5  # in |sqrt(w) - sqrt(incumbent)|; after a round that improved, or did not
@@ -78,7 +78,8 @@ def next_round(model: str, setting: Setting, seen: Seen, count: int, rng: np.ran
              "noise": noise, "missed": missed, "radius": radius}
     if gain < STOP * noise:
         return Round.ended(len(best), f"the expected improvement, {gain:.3g}, is under half the noise of a run, {noise:.3g} SDs of the swarm", facts)
-    same, explored = min(REPEATS if count >= 6 else 1, count), int(EXPLORED * count)
+    same = min(REPEATS if count >= 6 else 1, count)
+    explored = max(min(int(EXPLORED * count), count - same - 1), 0)
     chosen = batch(values, np.minimum(base, beliefs.values(goal[None])[:, 0]), count - same - explored)
     mixtures = np.vstack([np.tile(goal, (same, 1)), tried[chosen], explore(beliefs, explored, rng)])
     kinds = ("optimum",) * same + ("improve",) * len(chosen) + ("explore",) * explored
