@@ -92,6 +92,8 @@ def first(recipe: Recipe, tokens: TokenStore, regime: Regime) -> list[Planned]:
         wrong = ", ".join(f"'{name}'" for name, each in zip(recipe.mix.groups, over) if each > 0)
         raise DataError(f"mix.groups: no mixture keeps the limits of all groups under the epoch caps; {wrong} would have to give way. "
                         f"Widen them, or raise mix.max_epochs = {recipe.mix.max_epochs:g}.")
+    if len(sizes(recipe, names)) > 1:
+        _uses(recipe)  # what a later round needs is there
     nothing = Seen.nothing(len(used), 0)
     found = procedure(recipe.swarm, recipe.fit.model).propose(asked, nothing, np.random.default_rng(recipe.seed))
     return _planned(recipe, regime, _spread(found.weights, used, len(tokens.names)), _kinds(found), [], 1)
