@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from cuvee.kernels.grid import grid_of
 from cuvee.kernels.groups import Groups, no_groups
 from cuvee.kernels.runs import Runs
 from cuvee.kernels.simplex import epoch_caps, proportional
@@ -86,9 +87,9 @@ class Seen:
         return int(self.rounds.max()) + 1 if len(self.rounds) else 0
 
     def runs(self, setting: Setting) -> Runs:
-        """As a surrogate is fitted to them: weight 1 stands for budget / tokens epochs. (runs, domains)"""
+        """As a surrogate is fitted to them: weight 1 stands for budget / tokens epochs; topics and bands make a grid. (runs, domains)"""
         rate = setting.budget / setting.tokens
-        return Runs(self.weights, self.weights * rate if self.epochs is None else self.epochs, rate)
+        return Runs(self.weights, self.weights * rate if self.epochs is None else self.epochs, rate, grid_of(setting.topics, setting.bands))
 
 
 @dataclass(frozen=True)
