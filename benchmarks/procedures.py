@@ -1,10 +1,10 @@
 """The procedures of other papers beside what the papers say of them, and what a question to each procedure costs.
 
-    python benchmarks/procedures.py [--data FOLDER] [--laws 20]
+    python benchmarks/procedures.py [--data FOLDER] [--laws 20] [--procedures ours,ours-rounds]
 
 FOLDER: the CSV files of RegMix (arXiv 2407.01492; github.com/sail-sg/regmix, data/); without it that table is left out.
 The other tables are on saturating laws drawn at random, 17 domains and 7 tasks, of which the optimum is known, and on
-log-linear laws. One thread. Prints Markdown.
+log-linear laws. `--procedures` plays these alone, and leaves the tables on single papers out. One thread. Prints Markdown.
 """
 
 import argparse
@@ -129,14 +129,17 @@ def main():
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--data", type=Path)
     ask.add_argument("--laws", type=int, default=20)
+    ask.add_argument("--procedures")
     asked = ask.parse_args()
     if asked.data:
         ranks(asked.data)
-    players = {name: make() for name, make in PROCEDURES.items()}
+    players = {name: PROCEDURES[name]() for name in (asked.procedures.split(",") if asked.procedures else PROCEDURES)}
     for kind, runs in product(("saturating",), (64, 112)):
         laws = [Law(seed) for seed in range(asked.laws)]
         print(f"\n{asked.laws} {kind} laws, {DOMAINS} domains, {TASKS} tasks, signal to noise {SNR:g}, {runs} runs:\n")
         table(compared(laws, runs, players), players)
+    if asked.procedures:
+        return
     print("\nCLIMB's 112 runs in three rounds of 4:2:1, in one, and in three alike (the paper: 4:2:1 is best):\n")
     rounds = {"4:2:1": Climb(), "one round": OneRound(), "alike": Even()}
     table(compared(laws, 112, rounds), rounds)
