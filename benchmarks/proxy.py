@@ -1,6 +1,6 @@
 """Speed of the proxies beside PyTorch, of groups on a CPU, and whether the learning rates carry over from depth to depth.
 
-`python benchmarks/proxy.py` prints Markdown in under ten minutes on two idle cores. `--parts speed,groups,rates` takes
+`python benchmarks/proxy.py` prints Markdown in under ten minutes on two idle cores. `--parts speed,groups,rates,forms` takes
 some of it, `--seconds` and `--rounds` set how long each measurement lasts and how often it is repeated, `--venvs DIR`
 keeps PyTorch's environment (torch 2.13.0, CPU) for the next call. All processes of a size are started and warm before
 any is measured; then they are measured in turn, round after round, and the median of the rounds counts. On a machine
@@ -34,8 +34,9 @@ VOCAB, SEQ, BATCH = 8192, 256, 16
 DEPTHS = "2,4"  # widths 64 and 128
 STEPS = 2_000  # that there are rows for; more than all rounds take
 TEXTS = {"handbook_en": "text", "office_en": "text", "cpython": "content"}  # of examples/corpus, JSONL: the key of the text
-FACTORS = (0.25, 0.5, 1, 2, 4)
-SWEEP_VOCAB, SWEEP_SEQ, HELD = 2048, 128, 128  # of the sweep of rates; rows that are held out
+FACTORS = {"layers": (0.25, 0.5, 1, 2, 4), "head": (0.5, 2), "embed": (0.5, 2)}  # on the rule's rates; 1 is the same proxy for all
+SWEEP_VOCAB, SWEEP_SEQ, SWEEP_DEPTHS, HELD = 2048, 128, (2, 3, 4), 128  # of the sweeps; rows that are held out
+FORMS = ("", "mlp=swiglu", "tied=true", "optimizer=muon")
 
 
 class Rate(NamedTuple):
@@ -142,20 +143,37 @@ def groups(depths: list[int], rounds: int, seconds: float) -> None:
         print(f"| d{32 * depth} L{depth} | {' | '.join(f'{found[size].wall:,.0f}' for size in found)} | {ratios[0]:.2f} | {ratios[1]:.2f} |", flush=True)
 
 
-def rates(tokens: int) -> None:
-    """Held-out loss by depth and factor on the rates of the layers, then on those of embedding and head."""
-    sweeps = list(itertools.product(("layers", "edge"), (2, 3, 4), FACTORS))
+class Sweep(NamedTuple):
+    """A proxy to train: its depth, changes to its form, and a factor on the rate of its `layers`, `head` or `embed`."""
+
+    depth: int
+    form: str = ""  # such as mlp=swiglu
+    part: str = "layers"
+    factor: float = 1
+
+
+def quality(tokens: int, kinds: list[str]) -> None:
+    """Held-out loss by depth and factor on each of the learning rates; and by form."""
+    rates = [Sweep(depth, "", part, factor) for part, factors in FACTORS.items() for depth, factor in itertools.product(SWEEP_DEPTHS, factors)]
+    forms = [Sweep(depth, form) for depth, form in itertools.product(SWEEP_DEPTHS, FORMS)]
+    wanted = list(dict.fromkeys((rates if "rates" in kinds else []) + (forms if "forms" in kinds else [])))
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows.npy"
         np.save(rows, corpus_rows())
         with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-            found = dict(zip(sweeps, pool.map(swept, *zip(*[(*sweep, tokens, str(rows)) for sweep in sweeps]))))
-    print(f"\nLearning rates: held-out nats a token after {tokens:,} tokens of examples/corpus ({', '.join(TEXTS)}), vocabulary {SWEEP_VOCAB}, "
-          f"{SWEEP_SEQ} tokens a row, {BATCH} rows a step\n")
-    print(f"| rate of | model | {' | '.join(f'x {factor:g}' for factor in FACTORS)} | best |\n|---|---|{'---|' * (len(FACTORS) + 1)}")
-    for part, depth in itertools.product(("layers", "edge"), (2, 3, 4)):
-        losses = [found[part, depth, factor] for factor in FACTORS]
-        print(f"| {part} | d{32 * depth} L{depth} | {' | '.join(f'{loss:.3f}' for loss in losses)} | x {FACTORS[int(np.argmin(losses))]:g} |")
+            found = dict(zip(wanted, pool.map(swept, wanted, itertools.repeat(tokens), itertools.repeat(str(rows)))))
+    print(f"\nHeld-out nats a token after {tokens:,} tokens of examples/corpus ({', '.join(TEXTS)}), vocabulary {SWEEP_VOCAB}, "
+          f"{SWEEP_SEQ} tokens a row, {BATCH} rows a step; one seed\n")
+    if "rates" in kinds:
+        print(f"| rate of | model | {' | '.join(f'x {factor:g}' for factor in FACTORS['layers'])} | best |\n|---|---|{'---|' * (len(FACTORS['layers']) + 1)}")
+        for part, depth in itertools.product(FACTORS, SWEEP_DEPTHS):
+            losses = {factor: found[Sweep(depth, "", part, factor)] for factor in FACTORS[part]} | {1: found[Sweep(depth)]}
+            shown = " | ".join(f"{losses[factor]:.3f}" if factor in losses else "" for factor in FACTORS["layers"])
+            print(f"| {part} | d{32 * depth} L{depth} | {shown} | x {min(losses, key=losses.get):g} |")
+    if "forms" in kinds:
+        print(f"\n| model | {' | '.join(form or 'default' for form in FORMS)} |\n|---|{'---|' * len(FORMS)}")
+        for depth in SWEEP_DEPTHS:
+            print(f"| d{32 * depth} L{depth} | {' | '.join(f'{found[Sweep(depth, form)]:.3f}' for form in FORMS)} |")
 
 
 def corpus_rows() -> np.ndarray:
@@ -174,30 +192,35 @@ def corpus_rows() -> np.ndarray:
     return np.random.default_rng(0).permutation(rows)
 
 
-def swept(part: str, depth: int, factor: float, tokens: int, path: str) -> float:
-    """Mean held-out loss, nats a token, of one proxy whose rate of `part` is `factor` times the rule's."""
+def swept(sweep: Sweep, tokens: int, path: str) -> float:
+    """Mean held-out loss of one proxy, nats a token."""
     from cuvee.proxy.evaluate import rows_bits
     from cuvee.proxy.model import ProxyConfig
     from cuvee.proxy.train import train
 
+    def scaled(name: str, part: str) -> property:
+        return property(lambda config: getattr(ProxyConfig, name).fget(config) * (sweep.factor if sweep.part == part else 1))
+
     @dataclass(frozen=True)
     class Scaled(ProxyConfig):
-        rate = property(lambda config: ProxyConfig.rate.fget(config) * (factor if part == "layers" else 1))
-        edge_rate = property(lambda config: ProxyConfig.edge_rate.fget(config) * (factor if part == "edge" else 1))
+        rate = scaled("rate", "layers")
+        head_rate = scaled("head_rate", "head")
+        embed_rate = scaled("embed_rate", "embed")
 
-    rows, config = np.load(path), Scaled(SWEEP_VOCAB, SWEEP_SEQ, depth, BATCH)
-    held, steps = rows[:HELD], tokens // (BATCH * SWEEP_SEQ)
+    changes = {name: value == "true" if name == "tied" else value for name, value in (pair.split("=") for pair in sweep.form.split(",") if pair)}
+    rows, config = np.load(path), Scaled(SWEEP_VOCAB, SWEEP_SEQ, sweep.depth, BATCH, **changes)
+    steps = tokens // (BATCH * SWEEP_SEQ)
     trained = train(config, rows[HELD : HELD + steps * BATCH], seed=0)
-    return float(rows_bits(trained.params, config, held).mean() / SWEEP_SEQ * np.log(2))
+    return float(rows_bits(trained.params, config, rows[:HELD]).mean() / SWEEP_SEQ * np.log(2))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="speed,groups,rates")
+    parser.add_argument("--parts", default="speed,groups,rates,forms")
     parser.add_argument("--depths", default=DEPTHS, help="of speed and groups")
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tokens", type=int, default=300_000, help="of each proxy of the sweep of rates")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=200_000, help="of each proxy of the sweeps")
     parser.add_argument("--venvs", type=Path, help="folder of PyTorch's environment, to use it again")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -209,8 +232,8 @@ def main() -> None:
             speed(arguments.venvs or Path(temporary), depths, arguments.rounds, arguments.seconds)
     if "groups" in parts:
         groups(depths, arguments.rounds, arguments.seconds)
-    if "rates" in parts:
-        rates(arguments.tokens)
+    if {"rates", "forms"} & set(parts):
+        quality(arguments.tokens, parts)
 
 
 if __name__ == "__main__":

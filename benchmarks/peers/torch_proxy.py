@@ -1,4 +1,4 @@
-"""Cuvee's proxy and its training step in PyTorch, as one would write it there: float32, fused attention, AdamW in two groups.
+"""Cuvee's proxy and its training step in PyTorch, as one would write it there: float32, fused attention, AdamW in three groups.
 
 `torch_proxy.py DEPTH VOCAB SEQ BATCH THREADS eager|compile` trains on random rows; for every line on stdin, a number of
 seconds, it prints the tokens, the seconds and the seconds of CPU of that long a stretch of steps.
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 HEAD_WIDTH, MLP, EPSILON = 32, 4, 1e-6
-EDGE_RATE, DECAY, CLIP = 0.1, 0.1, 1.0
+DECAY, CLIP = 0.1, 1.0
 
 
 def norm(x):
@@ -61,7 +61,9 @@ class Proxy(torch.nn.Module):
 def steps(depth, vocab, seq, batch, compiled):
     """A function that does one training step."""
     model = Proxy(vocab, depth)
-    groups = [{"params": [model.embed, model.head], "lr": EDGE_RATE}, {"params": list(model.layers.parameters()), "lr": 0.64 / (HEAD_WIDTH * depth)}]
+    width = HEAD_WIDTH * depth
+    parts = (([model.embed], 0.2), ([model.head], 3.2 / width), (list(model.layers.parameters()), 0.64 / width))
+    groups = [{"params": params, "lr": rate} for params, rate in parts]
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-10, weight_decay=DECAY, fused=True)
     loss = torch.compile(model.loss) if compiled else model.loss
     rows = torch.randint(vocab, (64, batch, seq + 1))

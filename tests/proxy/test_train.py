@@ -57,7 +57,8 @@ def test_the_first_step_is_as_long_as_the_rates_say():
     """Adam's first step is the rate itself. The head begins at zero, so nothing but decay reaches the layers yet."""
     before, after = init(jax.random.key(5), TINY), train(TINY, some_rows(1), seed=5).params
     assert float(np.abs(after["head"]).max()) == pytest.approx(0.1)
-    assert np.allclose(after["layers"][0]["up"], before["layers"][0]["up"] * (1 - 0.1 * TINY.rate), rtol=1e-5)
+    assert np.allclose(after["layers"][0]["up"], before["layers"][0]["up"] * (1 - 0.1 * 0.02), rtol=1e-5)
+    assert np.allclose(after["embed"], before["embed"] * (1 - 0.1 * 0.2), rtol=1e-5)
 
 
 def trained_together(config, seeds, stops=(8,)):
@@ -136,9 +137,10 @@ def test_schedule_golden():  # 100 steps: 5 up, then 95 down to one step before 
     assert [schedule(i, 1) for i in range(1)] == [1]
 
 
-@pytest.mark.parametrize("depth, rate", [(1, 0.02), (2, 0.01), (4, 0.005)])
-def test_rate_golden(depth, rate):
-    assert ProxyConfig(vocab=64, depth=depth).rate == pytest.approx(rate)
+@pytest.mark.parametrize("depth, rate, head", [(1, 0.02, 0.1), (2, 0.01, 0.05), (4, 0.005, 0.025)])
+def test_rates_golden(depth, rate, head):
+    config = ProxyConfig(vocab=64, depth=depth)
+    assert (config.rate, config.head_rate, config.embed_rate) == pytest.approx((rate, head, 0.2))
 
 
 def test_a_run_that_diverges_has_no_score():

@@ -122,16 +122,17 @@ def test_a_killed_group_goes_on_from_its_checkpoint(made, pairs, stopped, tmp_pa
 
 
 def test_a_run_that_diverges_fails_alone(made, pairs, tmp_path):
-    """A group whose checkpoint holds a run that is lost already."""
+    """A group whose checkpoint holds a run that was lost after half of the way."""
     regime, runs = training.regime(made.recipe, made.tokens, 1, 2_000), runs_of(made)[:2]
     urls, scored = [domain.rows_url for domain in made.tokens.domains], tasks.run(made.work, made.recipe, made.tokens).url
     group = Group(regime.config, [training._read(run, regime, urls)[1] for run in runs], [run.seed for run in runs])
-    state = group.advance(group.begin(), 5)
+    state = group.advance(group.begin(), 20)
     lost = state._replace(params=jax.tree.map(lambda x: x.at[0].set(np.nan), state.params))
-    checkpoint.save(checkpoint.url_of(str(tmp_path), training.name(runs)), lost, [None, None])
+    half = [read_json(pairs.file(f"{run.key}.json"))["half"] for run in runs]
+    checkpoint.save(checkpoint.url_of(str(tmp_path), training.name(runs)), lost, half)
     counts = training.train_group(Output(str(tmp_path)), runs, regime, urls, scored)
     failed, well = (read_json(f"{tmp_path}/{run.key}.json") for run in runs)
-    assert counts["failed"] == 1 and failed["scores"] == {} and failed["half"] is None and "the loss is nan at step 5 of 31" in failed["failure"]
+    assert counts["failed"] == 1 and failed["scores"] == {} and failed["half"] is None and "the loss is nan at step 20 of 31" in failed["failure"]
     assert well == read_json(pairs.file(f"{runs[1].key}.json"))
 
 

@@ -157,8 +157,8 @@ def _compiled(config: ProxyConfig, runs: int, place: tuple[jax.Device, ...]) -> 
         value, gradient = _gradient(params, batch.reshape(_pieces(config), -1, config.seq_len + 1), config)
         gradient, _ = optax.clip_by_global_norm(CLIP).update(gradient, optax.EmptyState())
         found = {part: optimizer.update(gradient[part], moments[part], params[part]) for part, optimizer in optimizers.items()}
-        rates = {part: share * (config.rate if part == "layers" else config.edge_rate) for part in params}
-        params = {part: jax.tree.map(lambda p, u, rate=rates[part]: p - rate * u, params[part], found[part][0]) for part in params}
+        rates = {"embed": config.embed_rate, "layers": config.rate, "head": config.head_rate}
+        params = {part: jax.tree.map(lambda p, u, rate=share * rates[part]: p - rate * u, params[part], found[part][0]) for part in params}
         return params, {part: moments for part, (_, moments) in found.items()}, value
 
     spread = jax.vmap if runs > 1 else _alone

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cuvee.proxy.model import ProxyConfig
     from cuvee.proxy.train import Group, State, Trained
 
-VERSION = 2
+VERSION = 3
 USES = ("jax", "jaxlib", "numpy", "optax")
 CURVE = 32  # points of a loss curve that are kept, each a mean over equal spans of steps
 SPAN = 20   # steps between two looks at the clock
