@@ -66,7 +66,7 @@ def _ratio(known: np.ndarray, alone: np.ndarray) -> np.ndarray:
 
 
 def _groups(told: np.ndarray, error: np.ndarray, among: np.ndarray) -> list[Blurred]:
-    """Groups in which no pair is told apart (complete linkage), largest first."""
+    """Groups in which no pair is told apart (complete linkage), that of the largest error first."""
     if len(among) < 2:
         return []
     near = told[np.ix_(among, among)]
@@ -75,7 +75,7 @@ def _groups(told: np.ndarray, error: np.ndarray, among: np.ndarray) -> list[Blur
     groups = [among[label == each] for each in np.unique(label)]
     found = [Blurred(tuple(group.tolist()), *(float(values[np.ix_(group, group)].max()) for values in (_apart(told), error)))
              for group in groups if len(group) > 1]
-    return sorted(found, key=lambda each: (-len(each.domains), each.domains))
+    return sorted(found, key=lambda each: (-each.error, each.domains))
 
 
 def _apart(told: np.ndarray) -> np.ndarray:
