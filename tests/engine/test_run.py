@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,27 @@ def test_a_dead_worker_costs_nothing(tmp_path):
     engine.close()
     assert (tmp_path / "marks" / "died").exists()
     assert contents(folder.url) == contents(Work(str(tmp_path / "b"), LocalEngine(1)).do(STEP, tasks(jobs.square)).url)
+
+
+class Breaking(LocalEngine):
+    """Its pool is found broken at the third submission, as when a worker dies between two of them."""
+
+    submitted = 0
+
+    def _submit(self, job):
+        self.submitted += 1
+        if self.submitted == 3:
+            raise BrokenProcessPool
+        return super()._submit(job)
+
+
+def test_a_pool_that_is_found_broken_loses_no_task(tmp_path):
+    engine = Breaking(2)
+    try:
+        folder = Work(str(tmp_path), engine).do(STEP, tasks(jobs.square))
+    finally:
+        engine.close()
+    assert len(folder.manifest["tasks"]) == 6
 
 
 def test_a_task_that_always_kills_its_worker_is_given_up_by_name(tmp_path):

@@ -62,8 +62,8 @@ class LocalEngine:
         while waiting or flying:
             try:
                 while waiting and len(flying) < self.workers + 1:
-                    place = waiting.popleft()
-                    flying[self._submit(jobs[place])] = place
+                    flying[self._submit(jobs[waiting[0]])] = waiting[0]  # a pool found broken here leaves the job waiting
+                    waiting.popleft()
                 for future in wait(flying, return_when=FIRST_COMPLETED).done:
                     result = _named(jobs[flying[future]], future.result)
                     yield flying.pop(future), result
