@@ -29,7 +29,7 @@ def test_loss_and_gradient_are_pytorch_s(peer):
     model.load_state_dict({name: torch.tensor(np.asarray(array)) for name, array in flat(params).items()})
     found = model.loss(torch.tensor(rows))
     found.backward()
-    assert float(found) == pytest.approx(float(value), rel=1e-5)
+    assert found.item() == pytest.approx(float(value), rel=1e-5)
     for name, array in flat(gradient).items():
         theirs = model.get_parameter(name).grad.numpy()
         assert np.abs(theirs - array).max() < 1e-3 * np.abs(array).max(), name
