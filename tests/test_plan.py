@@ -10,9 +10,10 @@ import yaml
 from cuvee import plan
 from cuvee.kernels.noise import resolvable
 from cuvee.proxy.model import ProxyConfig
-from cuvee.steps import rounds, swarm, training
+from cuvee.steps import swarm
+from cuvee.steps.proxies import rounds, training
 from tests.commands import cuvee
-from tests.steps import mixing
+from tests.steps import made_swarms as mixing
 
 
 @pytest.fixture(scope="module")

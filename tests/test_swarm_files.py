@@ -14,7 +14,8 @@ from cuvee import swarm_files
 from cuvee.config import Recipe
 from cuvee.engine.store import read_json, read_table
 from cuvee.errors import DataError, UsageError
-from cuvee.steps import fit, swarm, training
+from cuvee.steps import fit, swarm
+from cuvee.steps.proxies import training
 from tests.steps.swarms import Made
 
 

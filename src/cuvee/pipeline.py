@@ -26,19 +26,19 @@ from cuvee.steps import (
     fit,
     ingest,
     mix,
-    portraits,
     quality,
-    reuse,
     store,
     stream,
     swarm,
-    templates,
     tokenize,
     topics,
     validate,
 )
 from cuvee.steps import export as exports
-from cuvee.steps.inputs import expand, template_fields
+from cuvee.steps.mixing import reuse
+from cuvee.steps.reading import templates
+from cuvee.steps.reading.inputs import expand, template_fields
+from cuvee.steps.vectors import portraits
 
 JUDGES = ("filter", "decontaminate", "dedup")  # the tables that say which rows are kept
 

@@ -17,7 +17,8 @@ from cuvee.engine.store import read_json
 from cuvee.errors import UsageError, nearest
 from cuvee.kernels.noise import resolvable
 from cuvee.record import domain_name
-from cuvee.steps import rounds, store, tokenize, training, validate
+from cuvee.steps import store, tokenize, validate
+from cuvee.steps.proxies import rounds, training
 
 if TYPE_CHECKING:
     from cuvee.proxy.model import ProxyConfig

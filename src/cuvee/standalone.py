@@ -32,8 +32,8 @@ from cuvee.steps import decontaminate as decontaminate_step
 from cuvee.steps import dedup as dedup_step
 from cuvee.steps import ingest
 from cuvee.steps.documents import shards
-from cuvee.steps.inputs import Identities, check_columns, expand, input_file, sha256, template_fields
 from cuvee.steps.outputs import DECONTAMINATE_FILE, DEDUP_FILE, File, Origins, Rows, decontaminate_rows, dedup_rows, export_file
+from cuvee.steps.reading.inputs import Identities, check_columns, expand, input_file, sha256, template_fields
 
 ANY_LENGTH = 2**62  # a standalone command reads texts of any length
 THREADS = 500_000_000  # bytes of input files up to which threads are faster than processes

@@ -22,14 +22,15 @@ from cuvee.engine.run import Work
 from cuvee.engine.step import package_version
 from cuvee.engine.store import create, exists, join, open_arrow, read_bytes, read_json, write_bytes, write_json, write_table
 from cuvee.errors import DataError, UsageError
-from cuvee.steps import imported, swarm, tasks, training
-from cuvee.steps.imported import Given, MissingScores
-from cuvee.steps.rounds import Planned
+from cuvee.steps import swarm
+from cuvee.steps.proxies import imported, tasks, training
+from cuvee.steps.proxies.imported import Given, MissingScores
+from cuvee.steps.proxies.rounds import Planned
+from cuvee.steps.proxies.training import Regime
 from cuvee.steps.store import TokenStore
 from cuvee.steps.stream import FILE, Stream
 from cuvee.steps.stream import VERSION as STREAM
 from cuvee.steps.tokenize import token_type
-from cuvee.steps.training import Regime
 
 VERSION = 1
 MANIFEST = "manifest.json"

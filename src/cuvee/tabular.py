@@ -29,7 +29,7 @@ from cuvee.kernels.grid import Grid, grid_of, named_grid
 from cuvee.kernels.runs import Runs
 from cuvee.kernels.settings import FACTORED
 from cuvee.steps.fit import uses
-from cuvee.steps.gate import listed
+from cuvee.steps.proxies.gate import listed
 
 FORMAT = 1        # of surrogate.json
 

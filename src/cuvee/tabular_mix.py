@@ -16,10 +16,10 @@ from cuvee.engine.store import write_json
 from cuvee.errors import DataError, UsageError, nearest
 from cuvee.kernels.ratios import elsewhere
 from cuvee.kernels.surrogate import Surrogate
-from cuvee.steps import frontier as frontiers
-from cuvee.steps.gate import listed
 from cuvee.steps.mix import check_reach, describe, joined, unchanged
-from cuvee.steps.problem import TOLERANCE, Problem
+from cuvee.steps.mixing import frontier as frontiers
+from cuvee.steps.mixing.problem import TOLERANCE, Problem
+from cuvee.steps.proxies.gate import listed
 from cuvee.tabular import checked, digest, read_surrogate
 
 BUDGET_FACTOR = 2.0  # epochs of weight 1 may differ from those of the fit by this; a swarm answers for its own budget

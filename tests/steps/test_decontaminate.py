@@ -20,7 +20,7 @@ from cuvee.errors import DataError
 from cuvee.record import EDITS
 from cuvee.steps import decontaminate, ingest
 from cuvee.steps.documents import shards
-from cuvee.steps.evals import lists
+from cuvee.steps.overlap.evals import lists
 
 CASES = ("answer-only", "chinese-item", "id-fields", "inline-question", "short-items")
 QUESTION = "which river flows through seven countries before it reaches the wide delta on the shallow northern sea"

@@ -15,7 +15,7 @@ from cuvee.errors import DataError, UsageError
 from cuvee.kernels.text import text_ids
 from cuvee.kernels.vectors import dequantise, scale_of
 from cuvee.steps import embed, ingest
-from cuvee.steps.embedders import COLUMNS, Embedder, Lexical, SentenceModel, fixed
+from cuvee.steps.vectors.embedders import COLUMNS, Embedder, Lexical, SentenceModel, fixed
 from tests.steps.small import begin, rows, vectors
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from cuvee.config import Recipe
-from cuvee.steps import swarm, training
+from cuvee.steps import swarm
+from cuvee.steps.proxies import training
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from cuvee.engine.store import read_bytes, read_json
 from cuvee.errors import DataError, UsageError
 from cuvee.kernels.agreement import spearman
 from cuvee.kernels.surrogate import Surrogate
-from cuvee.steps import gate
-from tests.steps import mixing
+from cuvee.steps.proxies import gate
+from tests.steps import made_swarms as mixing
 
 FILES = ("fit.json", "surrogate.json")
 

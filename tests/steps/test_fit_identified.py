@@ -6,7 +6,7 @@ import numpy as np
 
 from cuvee.engine.store import read_json
 from cuvee.report.identify import blurred
-from tests.steps import mixing
+from tests.steps import made_swarms as mixing
 
 
 def test_domains_that_move_together_in_the_swarm_are_named_in_the_fit_and_on_the_page(tmp_path):

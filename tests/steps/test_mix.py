@@ -12,8 +12,8 @@ from cuvee.kernels.search import minimise
 from cuvee.kernels.simplex import proportional, uniform
 from cuvee.kernels.surrogate import Surrogate
 from cuvee.steps import mix
-from tests.steps import mixing
-from tests.steps.mixing import NAMES, TARGET, TOKENS, truth
+from tests.steps import made_swarms as mixing
+from tests.steps.made_swarms import NAMES, TARGET, TOKENS, truth
 
 PARTS = 1_048_576
 KEYS = {"version", "budget", "parts", "domains", "tasks", "mean", "optimism", "objective", "kkt", "baselines", "frontier", "fingerprints"}

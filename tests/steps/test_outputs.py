@@ -7,9 +7,9 @@ from cuvee.engine.run import Work
 from cuvee.engine.store import Output
 from cuvee.steps import dedup, ingest
 from cuvee.steps.documents import shards
-from cuvee.steps.inputs import input_file, sha256
 from cuvee.steps.outputs import File, Origins, dedup_rows, export_file
-from tests.steps.test_spans import corpus, unfiltered
+from cuvee.steps.reading.inputs import input_file, sha256
+from tests.steps.duplicates.test_spans import corpus, unfiltered
 
 
 def exported(folder, shard_bytes: int) -> tuple[list[dict], bytes, int]:

@@ -9,8 +9,9 @@ from cuvee.config import Recipe
 from cuvee.engine.store import Output, read_bytes, read_json, read_table
 from cuvee.errors import DataError, UsageError
 from cuvee.proxy.model import ProxyConfig
-from cuvee.steps import rounds, swarm, tasks, training
-from cuvee.steps.subsets import Subsets, offered
+from cuvee.steps import swarm
+from cuvee.steps.proxies import rounds, tasks, training
+from cuvee.steps.proxies.subsets import Subsets, offered
 
 
 @pytest.fixture(scope="module")

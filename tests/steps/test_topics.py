@@ -8,7 +8,8 @@ import pytest
 
 from cuvee.config import Recipe, Topics
 from cuvee.engine.store import read_json
-from cuvee.steps import embed, examples, ingest, topic_summary, topics
+from cuvee.steps import embed, examples, ingest, topics
+from cuvee.steps.vectors import topic_summary
 from tests.steps.small import VOCABULARY, begin, kinds, rows, vectors
 
 

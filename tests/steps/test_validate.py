@@ -11,8 +11,9 @@ from cuvee.engine.store import Output, read_json
 from cuvee.errors import DataError
 from cuvee.kernels.scaling import Curve
 from cuvee.report import validation as report
-from cuvee.steps import training, validate
-from cuvee.steps.training import Run
+from cuvee.steps import validate
+from cuvee.steps.proxies import training
+from cuvee.steps.proxies.training import Run
 from tests.report.reading import Reader
 from tests.steps.swarms import mixed
 

@@ -25,8 +25,8 @@ from cuvee.kernels.ngrams import FeatureSet, Spans, scan, spans
 from cuvee.kernels.text import NFC, buffers, cut, nfc
 from cuvee.kernels.words import tokenize
 from cuvee.record import DECONTAMINATE, EDITS, SCAN
-from cuvee.steps import boilerplate, evals
 from cuvee.steps.documents import Edit, Shard, identity, shards
+from cuvee.steps.overlap import boilerplate, evals
 
 VERSION = 1
 BATCH_BYTES = 4_000_000  # text held as tokens at a time: few enough to stay in the cache

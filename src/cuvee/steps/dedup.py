@@ -22,9 +22,9 @@ from cuvee.kernels.minhash import sign
 from cuvee.kernels.shingles import WIDTH
 from cuvee.kernels.text import NFC
 from cuvee.record import DEDUP, EDITS, SIGN
-from cuvee.steps import candidates, edges, keepers, sequences, spans
 from cuvee.steps.documents import Shard, identity, shards
-from cuvee.steps.rows import Rows
+from cuvee.steps.duplicates import candidates, edges, keepers, sequences, spans
+from cuvee.steps.duplicates.rows import Rows
 
 VERSION = 2        # of the table
 SIGN_VERSION = 1

@@ -24,9 +24,9 @@ from cuvee.errors import DataError
 from cuvee.kernels.text import NFC, hash64_many, large, sampled
 from cuvee.kernels.vectors import fit_projection, quantise, scale_of
 from cuvee.record import embed_schema
-from cuvee.steps import arrays
 from cuvee.steps.documents import Shard, identity, shards
-from cuvee.steps.embedders import COLUMNS, Embedder, Lexical, fixed, weights_of
+from cuvee.steps.vectors import arrays
+from cuvee.steps.vectors.embedders import COLUMNS, Embedder, Lexical, fixed, weights_of
 
 VERSION = 1
 BATCH = 1_024           # documents embedded at a time, counted from the start of a shard

@@ -21,7 +21,8 @@ from cuvee.kernels import surrogate as models
 from cuvee.kernels.agreement import regret_at_1, spearman, spearman_interval
 from cuvee.kernels.runs import folds
 from cuvee.kernels.text import hash64
-from cuvee.steps import gate, scores, store
+from cuvee.steps import store
+from cuvee.steps.proxies import gate, scores
 
 VERSION = 4
 LEAST_RUNS = 5  # that must be left without one fold, and that a rank correlation needs

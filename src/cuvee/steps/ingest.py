@@ -24,9 +24,9 @@ from cuvee.engine.store import Output, open_input, read_bytes
 from cuvee.errors import DataError
 from cuvee.kernels.text import sampled
 from cuvee.record import DOCUMENTS
-from cuvee.steps import raw
-from cuvee.steps.columns import ORIGIN, Documents, documents_of, needed, tables_of
-from cuvee.steps.inputs import Input, inputs_of
+from cuvee.steps.reading import raw
+from cuvee.steps.reading.columns import ORIGIN, Documents, documents_of, needed, tables_of
+from cuvee.steps.reading.inputs import Input, inputs_of
 
 VERSION = 1
 SAMPLE_ROWS = 1_000  # documents a source at least, however small the share

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import zstandard
 
 from cuvee.engine.store import Output, open_input, sink
-from cuvee.steps import raw
+from cuvee.steps.reading import raw
 
 LINES = 256  # that are joined and written at a time
 Texts = Mapping[int, str]  # raw row -> its text after edits

@@ -23,9 +23,9 @@ from cuvee.kernels.search import Solution
 from cuvee.kernels.simplex import epochs
 from cuvee.kernels.surrogate import Surrogate
 from cuvee.steps import store
-from cuvee.steps.frontier import Point, described, frontier
-from cuvee.steps.problem import TOLERANCE, Problem, cap_parts, check_limits, choose, ranges
-from cuvee.steps.scores import same_domains
+from cuvee.steps.mixing.frontier import Point, described, frontier
+from cuvee.steps.mixing.problem import TOLERANCE, Problem, cap_parts, check_limits, choose, ranges
+from cuvee.steps.proxies.scores import same_domains
 
 VERSION = 2
 FORMAT = 1       # of mixture.json

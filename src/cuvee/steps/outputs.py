@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from cuvee.engine.step import Counts
 from cuvee.engine.store import Output, open_arrow, open_input, read_table, sink
 from cuvee.steps.documents import Shard
-from cuvee.steps.inputs import Input
 from cuvee.steps.kept import write_kept
+from cuvee.steps.reading.inputs import Input
 
 DEDUP_FILE = pa.schema([
     ("file", pa.string()), ("row", pa.int64()), ("source_id", pa.string()), ("id", pa.string()), ("keep", pa.bool_()),

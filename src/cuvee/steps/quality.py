@@ -22,7 +22,8 @@ from cuvee.errors import DataError
 from cuvee.kernels import bands
 from cuvee.kernels.vectors import dequantise, unit
 from cuvee.record import QUALITY, domain_name, positions
-from cuvee.steps import arrays, embed, examples, head
+from cuvee.steps import embed, examples
+from cuvee.steps.vectors import arrays, head
 
 VERSION = 1
 BATCH = 16_384          # rows scored at a time, counted from the start of a shard

@@ -14,8 +14,8 @@ from cuvee.config import Recipe
 from cuvee.engine.store import read_json
 from cuvee.errors import DataError
 from cuvee.kernels.simplex import quantize_capped
+from cuvee.steps.proxies.training import matched
 from cuvee.steps.store import TokenStore
-from cuvee.steps.training import matched
 
 TOLERANCE = 1e-6  # rows by which a sum of weights may pass a cap: rounding of floats
 

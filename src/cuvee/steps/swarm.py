@@ -20,12 +20,12 @@ from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, read_json
 from cuvee.errors import DataError
 from cuvee.record import RUN_DOMAINS, RUN_SCORES
-from cuvee.steps import imported, rounds, tasks, training
-from cuvee.steps.imported import Given
-from cuvee.steps.rounds import Planned
+from cuvee.steps.proxies import imported, rounds, tasks, training
+from cuvee.steps.proxies.imported import Given
+from cuvee.steps.proxies.rounds import Planned
+from cuvee.steps.proxies.subsets import check_floors
+from cuvee.steps.proxies.training import Regime
 from cuvee.steps.store import TokenStore
-from cuvee.steps.subsets import check_floors
-from cuvee.steps.training import Regime
 
 VERSION = 3
 

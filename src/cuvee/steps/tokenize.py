@@ -23,7 +23,7 @@ from cuvee.errors import UsageError
 from cuvee.kernels.text import hash64_many, sampled
 from cuvee.record import TOKENS
 from cuvee.steps.documents import Shard, identity, shards
-from cuvee.steps.inputs import sha256
+from cuvee.steps.reading.inputs import sha256
 
 VERSION = 1
 BATCH = 1_000           # documents encoded at a time

@@ -25,7 +25,8 @@ from cuvee.kernels.kmeans import assign, cluster
 from cuvee.kernels.text import sampled
 from cuvee.kernels.vectors import unit
 from cuvee.record import TOPICS
-from cuvee.steps import arrays, embed, topic_summary
+from cuvee.steps import embed
+from cuvee.steps.vectors import arrays, topic_summary
 
 VERSION = 1
 USES = ("numba", "numpy")

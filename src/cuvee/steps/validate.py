@@ -20,10 +20,11 @@ from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, read_json
 from cuvee.errors import DataError
 from cuvee.kernels.simplex import project_kl, proportional, quantize, uniform
-from cuvee.steps import gains, tasks, training, verdict
-from cuvee.steps.rounds import deployment_caps
+from cuvee.steps.mixing import gains, verdict
+from cuvee.steps.proxies import tasks, training
+from cuvee.steps.proxies.rounds import deployment_caps
+from cuvee.steps.proxies.training import Regime, Run
 from cuvee.steps.store import TokenStore
-from cuvee.steps.training import Regime, Run
 
 VERSION = 2
 FORMAT = 2     # of validate.json

@@ -1,0 +1,1 @@
+"""How documents that are alike are found, and who stays."""

@@ -1,0 +1,1 @@
+"""The search for a mixture, and the judgement on it."""

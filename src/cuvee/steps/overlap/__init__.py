@@ -1,0 +1,1 @@
+"""What evaluations hold, and what is boilerplate."""

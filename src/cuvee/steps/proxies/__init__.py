@@ -1,0 +1,1 @@
+"""Runs of small models: which, on what rows, and what their scores say."""

@@ -1,0 +1,1 @@
+"""Vectors of documents, and what domains made of them look like."""
