@@ -20,7 +20,7 @@ from cuvee.kernels.search import minimise
 from cuvee.kernels.simplex import epoch_caps, proportional
 from cuvee.kernels.surrogate import Surrogate, fit_tasks
 from cuvee.report import svg
-from cuvee.steps.problem import Problem, cap_parts, choose
+from cuvee.steps.mixing.problem import Problem, cap_parts, choose
 
 DOMAINS = ["web", "forums", "code", "books", "maths"]
 TOKENS = np.array([3000.0, 400.0, 200.0, 60.0, 20.0]) * 1e9

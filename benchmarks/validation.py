@@ -22,7 +22,7 @@ from cuvee.kernels.procedures.base import Seen  # noqa: E402
 from cuvee.kernels.procedures.ours import Ours  # noqa: E402
 from cuvee.kernels.proposals import LEAST_ROUND  # noqa: E402
 from cuvee.kernels.runs import repeat_noise, repeats  # noqa: E402
-from cuvee.steps import verdict  # noqa: E402
+from cuvee.steps.mixing import verdict  # noqa: E402
 
 DOMAINS = 24  # worlds of more are left out, for time
 COMPUTE = np.array([1.0, 4.0, 12.0])  # of the three sizes; about that of the default sizes
