@@ -1,14 +1,15 @@
-"""What the procedures of the package are held against besides each other: no runs at all, and no surrogate."""
+"""What the procedures of the package are held against besides each other: no runs at all, no surrogate, another model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from cuvee.kernels.procedures.base import Answer, Procedure, Round, Seen, Setting
 from cuvee.kernels.procedures.boosted import target
-from cuvee.kernels.procedures.ours import Ours
+from cuvee.kernels.procedures.ours import ROUNDS, Ours
 from cuvee.kernels.runs import repeats
 from cuvee.kernels.simplex import unimax
 
@@ -37,4 +38,15 @@ class BestRun(Ours):
         return Answer(mixtures[means.argmin()])
 
 
-BASELINES: dict[str, Callable[[], Procedure]] = {"unimax": UniMax, "best-run": BestRun}
+class EnsembleAnswer(Ours):
+    """Ours, but the answer is by the ensemble of all models; later rounds go where the saturating law points, as ever."""
+
+    def answer(self, setting: Setting, seen: Seen, rng: np.random.Generator) -> Answer:
+        return replace(self, model="ensemble").answered(setting, seen, rng)
+
+    def answered(self, setting: Setting, seen: Seen, rng: np.random.Generator) -> Answer:
+        return super().answer(setting, seen, rng)
+
+
+BASELINES: dict[str, Callable[[], Procedure]] = {"unimax": UniMax, "best-run": BestRun,
+                                                "ours-ensemble": EnsembleAnswer, "ours-rounds-ensemble": lambda: EnsembleAnswer(ROUNDS)}
