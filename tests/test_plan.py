@@ -66,7 +66,8 @@ def test_this_machine_is_timed_with_the_proxies_themselves(recipe):
 
 @pytest.mark.parametrize("options, said", [
     (("--accelerator", "H10"), "Did you mean 'H100'?"), (("--flops", "fast"), "--flops fast"), (("--flops", "0"), "a peak is over 0"),
-    (("--accelerator", "H100", "--mfu", "1.5"), "is in (0, 1]"), (("--accelerator", "H100", "--time"), "only this machine can be timed")])
+    (("--accelerator", "H100", "--mfu", "1.5"), "is in (0, 1]"), (("--accelerator", "H100", "--time"), "only this machine can be timed"),
+    (("--mfu", "2"), "is in (0, 1]"), (("--flops", "inf"), "a peak is over 0"), (("--flops", "1T", "--time"), "only this machine can be timed")])
 def test_a_machine_that_is_not_known_is_a_usage_error(recipe, options, said):
     done = cuvee("plan", recipe, *options)
     assert done.code == 2 and said in done.err

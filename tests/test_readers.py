@@ -72,6 +72,13 @@ def test_torch_loads_it(whole, workers):
     assert (torch.cat(list(loader)).numpy() == whole.take(0, 80)).all()
 
 
+@pytest.mark.parametrize("wrong, said", [({"start": -4}, "start -4"), ({"start": 0.5}, "start 0.5"), ({"ahead": -1}, "ahead -1")])
+def test_a_place_that_no_reader_can_start_at_is_refused_at_once(whole, wrong, said):
+    for reader in [Batches] if "ahead" in wrong else [Batches, Dataset]:
+        with pytest.raises(UsageError, match=said):
+            reader(whole, 4, **wrong)
+
+
 @pytest.mark.parametrize("batch, shard", [(0, (0, 1)), (8, (2, 2)), (8, (-1, 2)), (8, (0, 3)), (8, (0, 0))])
 def test_a_batch_that_cannot_be_shared_is_refused(whole, batch, shard):
     with pytest.raises(UsageError, match=f"batch {batch}, shard"):

@@ -29,6 +29,13 @@ def test_numbers_take_suffixes_and_paths_start_at_the_recipe(tmp_path):
     assert (recipe.work, recipe.sources[0].path) == (str(tmp_path / "out"), str(tmp_path / "in" / "*.jsonl"))
 
 
+def test_every_file_that_a_key_names_starts_at_the_recipe(tmp_path):
+    named = {"embed": "fit", "quality": "labels", "tokenizer": "file", "exclude": "ids", "swarm": "scores", "fit": "reuse", "mix": "freeze"}
+    for section, key in named.items():
+        recipe = load(write(tmp_path, GOOD), [f"{section}.{key}=near.json"])
+        assert getattr(getattr(recipe, section), key) == str(tmp_path / "near.json"), f"{section}.{key}"
+
+
 @pytest.mark.parametrize("old, new, message", [
     ("work: out", "wrok: out", "r.yaml: unknown key 'wrok' (line 1). Did you mean 'work'?"),
     ("license: MIT", "licence: MIT", "r.yaml, sources.0: unknown key 'licence' (line 3). Did you mean 'license'?"),
@@ -47,6 +54,8 @@ def test_numbers_take_suffixes_and_paths_start_at_the_recipe(tmp_path):
     ("work: out", "work: out\nvalidate: {sizes: [{depht: 6, budget_factor: 2}]}", "validate.sizes.0: unknown key 'depht'"),
     ("work: out", "work: out\ndecontaminate: {rule: some}", "r.yaml, decontaminate: rule = 'some' (line 2): write any, hits:N (N distinct features), fraction:X"),
     ("target: 1.5B", f"target: {'9' * 400}T", "r.yaml, budget: target = "),
+    ("target: 1.5B", f"target: {'9' * 400}", "r.yaml, budget: target = "),
+    ("work: out", "work: out\nvalidate: {sizes: [{depth: 6, budget_factor: 1e300}]}", "less than or equal to 1000000"),
     ("max_floored: 0.1%", "max_floored: .nan", "r.yaml, swarm: max_floored = nan"),
     ("work: out", "work: out\ningest: {shard_bytes: 0}", "r.yaml, ingest: shard_bytes = 0 (line 2): "),
     ("work: out", "work: out\nseed: -5", "r.yaml: seed = -5 (line 2): "),

@@ -95,6 +95,7 @@ def change(path: Path, row: int, column: int, value: str | None) -> None:
     ("m.csv", 3, 2, "", r"m.csv, run r2, column code, python: '' is not a number"),
     ("m.csv", 3, 2, "1.9", r"m.csv, run r2: weights sum to 2"), ("m.csv", 3, 0, "r1", "key r1 occurs more than once"),
     ("m.csv", 0, 2, "web", "column web occurs more than once"), ("m.csv", 3, None, None, "1 runs of s.csv are not in m.csv: r2. Both must name the same runs"),
+    ("m.csv", 0, 2, " ", "column 2 has no name"), ("m.csv", 3, 0, "", "key 3 has no name"),
     ("s.csv", 3, None, None, "1 runs of m.csv are not in s.csv: "), ("s.csv", 3, 1, "x", "'x' is not a number"), ("s.csv", 3, 1, "inf", "inf is not a score"),
     ("c.csv", 1, 0, "t04", "1 domains of m.csv are not in c.csv: t03.q2"), ("c.csv", 1, 1, "0", "domain t03.q2: 0 tokens"), ("c.csv", 0, 1, "size", "a CSV of counts has domain,tokens")])
 def test_what_is_off_is_said_with_its_place(swarm, file, row, column, value, said):
@@ -147,10 +148,39 @@ def test_trees_of_few_runs_a_domain_are_said(swarm):
     (["mix", "f.json", "--counts", "c.csv", "--budget", "1K", "--group", "code=t03.*:0.1", "-o", "x.json"], "write name=domains:low:high"),
     (["mix", "f.json", "--counts", "c.csv", "--budget", "1K", "--group", "code=t03.*:0.3:0.1", "-o", "x.json"], "low 0.3 is over high 0.1"),
     (["mix", "f.json", "--counts", "c.csv", "--budget", "1K", "--protect", "mmlu", "-o", "x.json"], "write task=number"),
-    (["mix", "f.json", "--counts", "c.csv", "--budget", "1K", "--max-epochs", "0", "-o", "x.json"], "max_epochs 0.0")])
+    (["mix", "f.json", "--counts", "c.csv", "--budget", "1K", "--max-epochs", "0", "-o", "x.json"], "max_epochs 0.0"),
+    (["mix", "f.json", "--counts", "c.csv", "--budget", "1K", "--task", "mmlu=0", "-o", "x.json"], "error: mix: tasks gives every task weight 0"),
+    (["mix", "f.json", "--counts", "c.csv", "--budget", "1K", "--task", "mmlu=1", "--task", "mmlu=2", "-o", "x.json"], "--task mmlu is given 2 times"),
+    (["mix", "f.json", "--counts", "c.csv", "--budget", "1K", "--group", "a=web::.1", "--group", "a=web:.1:", "-o", "x.json"], "--group a is given 2 times"),
+    (["mix", "f.json", "--counts", "c.csv", "--budget", "1e30", "-o", "x.json"], "1e+18 at most")])
 def test_a_wrong_call_is_exit_2(swarm, arguments, said):
     done = cuvee(*arguments)
     assert done.code == 2 and said in done.err
+
+
+@pytest.mark.parametrize("arguments", [
+    ["fit", "--mixtures", "m.csv", "--scores", "s.csv", "-o", "s.csv"], ["fit", "--mixtures", "m.csv", "--scores", "s.csv", "-o", "."],
+    ["predict", "f.json", "--mixtures", "m.csv", "-o", "./m.csv"], ["mix", "f.json", "--counts", "c.csv", "--budget", "300", "-o", "f.json"],
+    ["mix", "f.json", "--counts", "c.csv", "--budget", "300", "-o", "x.json", "--frontier", "x.json"],
+    ["mix", "f.json", "--counts", "c.csv", "--budget", "300", "-o", "x.json", "--freeze", "x.json"]])
+def test_no_file_is_written_over_what_the_same_call_reads_or_writes(swarm, arguments):
+    (swarm / "f.json").write_text("{}")
+    before = {path.name: path.read_bytes() for path in swarm.iterdir()}
+    done = cuvee(*arguments)
+    assert done.code == 2 and "ame" in done.err and {path.name: path.read_bytes() for path in swarm.iterdir()} == before
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("model", ["linear", "saturating"])
+def test_scores_beyond_floats_are_no_surrogate(swarm, model):
+    change(swarm / "s.csv", 3, 1, "1e300")
+    done = fit("--model", model)
+    assert done.code == 1 and "Give them in another unit" in done.err and not (swarm / "f.json").exists()
+
+
+def test_runs_of_one_mixture_are_no_swarm(swarm):
+    write(swarm / "m.csv", ["run", *DOMAINS], [[f"r{i}", .4, .3, .2, .1] for i in range(40)])
+    assert "all 40 runs are of the same mixture" in fit().err and not (swarm / "f.json").exists()
 
 
 def test_predict_needs_the_same_domains(swarm):

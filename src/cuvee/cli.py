@@ -227,7 +227,7 @@ def mix(surrogate: Surrogates, counts: Annotated[str, typer.Option(metavar="C.cs
         extrapolate: Annotated[bool, typer.Option("--extrapolate", help="answer for a budget over twice outside of those of the swarms")] = False,
         freeze: Annotated[Optional[str], typer.Option(metavar="mixture.json", help="domains that have the same name and tokens there keep its proportions")] = None,  # noqa: UP007, UP045
         frontier: Annotated[Optional[str], typer.Option(metavar="F.csv", help="also the best mixtures at other values of --kl")] = None,  # noqa: UP007, UP045
-        seed: Annotated[int, typer.Option(help="of the fits that are drawn for the ranges of weights")] = 0) -> None:
+        seed: Annotated[int, typer.Option(min=0, help="of the fits that are drawn for the ranges of weights")] = 0) -> None:
     """Find the best mixture for a token budget, under all limits."""
     from cuvee import tabular, tabular_mix
     from cuvee.engine.progress import Progress

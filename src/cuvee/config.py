@@ -49,7 +49,7 @@ def _auto(value: Any) -> Any:
     return None if value == "auto" else value
 
 
-Count = Annotated[int, BeforeValidator(parse_count), Field(ge=0)]
+Count = Annotated[int, BeforeValidator(parse_count), Field(ge=0, le=int(MOST))]
 Share = Annotated[float, BeforeValidator(parse_share), Field(ge=0, le=1)]
 
 
@@ -256,7 +256,7 @@ class Mix(Section):
 
 class Size(Section):
     depth: Annotated[int, Field(ge=1)]  # layers; sets width, heads, learning rate
-    budget_factor: Annotated[float, Field(ge=1)]  # its tokens over the proxy's
+    budget_factor: Annotated[float, Field(ge=1, le=1e6)]  # its tokens over the proxy's
 
 
 class Validate(Section):

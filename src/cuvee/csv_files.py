@@ -8,7 +8,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,16 +49,32 @@ def read_rows(path: str) -> Rows:
     lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
     if len(lines) < 2:
         raise DataError(f"{path}: {len(lines)} lines; a header and at least one row are needed.")
-    head, cells = lines[0], lines[1:]
+    head, cells = [name.strip() for name in lines[0]], lines[1:]
     for number, line in enumerate(cells, 1):
         if len(line) != len(head):
             raise DataError(f"{path}, row {number}: {len(line)} cells, the header has {len(head)}.")
     keys = [line[0].strip() for line in cells]
+    for what, names in (("column", head[1:]), ("key", keys)):
+        if "" in names:
+            raise DataError(f"{path}: {what} {names.index('') + 1} has no name; give it one, or delete it.")
     for what, names in (("column", head), ("key", keys)):
         twice = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
         if twice:
             raise DataError(f"{path}: {what} {', '.join(twice[:SHOWN])} occurs more than once; each must be there once.")
     return Rows(path, head[0], keys, head[1:], [line[1:] for line in cells])
+
+
+def check_outputs(outputs: Mapping[str, str | None], inputs: Iterable[str | None]) -> None:
+    """Raise where a file to be written is a folder, or one that the same call reads or writes too. outputs: option -> path"""
+    taken = {os.path.realpath(path) for path in inputs if path is not None}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        if os.path.isdir(path):
+            raise UsageError(f"{option} {path} is a folder; name a file")
+        if os.path.realpath(path) in taken:
+            raise UsageError(f"{option} {path}: the same call reads or writes that file too, and it would be lost. Name another.")
+        taken.add(os.path.realpath(path))
 
 
 def read_mixtures(path: str) -> tuple[Rows, np.ndarray]:

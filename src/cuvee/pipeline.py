@@ -206,6 +206,8 @@ def _look(recipe: Recipe) -> None:
     for key, path in named.items():
         if path is not None and not exists(path):
             raise UsageError(f"{key}: no such file: {path}")
+    if recipe.mix.freeze is not None:
+        mix.read_old(recipe.mix.freeze)
 
 
 def _scores_are_there(recipe: Recipe, until: str | None) -> None:

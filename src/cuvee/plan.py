@@ -50,6 +50,10 @@ class Part(NamedTuple):
 
 def machine(accelerator: str | None, flops: str | None, mfu: float, clocked: bool) -> Machine:
     """What the options of the command name."""
+    if not 0 < mfu <= 1:
+        raise UsageError(f"--mfu {mfu:g}: the share of the peak that training reaches is in (0, 1]")
+    if clocked and flops is not None:
+        raise UsageError(f"--time and --flops {flops}: only this machine can be timed. Keep one of them.")
     if accelerator is None and flops is not None:
         return stated("accelerator", _count("--flops", flops), mfu)
     if accelerator is not None and clocked:
@@ -88,8 +92,8 @@ def stated(name: str, flops: float | None, mfu: float) -> Machine:
     peak = PEAKS.get(name) if flops is None else flops
     if peak is None:
         raise UsageError(f"--accelerator {name}: its peak is not known here. Give it with --flops, such as --flops 990T. {nearest(name, PEAKS)}")
-    if not (peak > 0 and 0 < mfu <= 1):
-        raise UsageError(f"--flops {peak:g} --mfu {mfu:g}: a peak is over 0 FLOP/s, and the share of it that training reaches is in (0, 1]")
+    if not 0 < peak < float("inf"):
+        raise UsageError(f"--flops {peak:g}: a peak is over 0 FLOP/s and finite, such as 990T")
     return Machine(f"hours: on one {name} of {peak / 1e12:,.0f} TFLOP/s, stated, of which training reaches {mfu:.0%}, assumed; "
                    "a proxy of few layers may reach far less: --time there measures it", lambda proxy: peak * mfu / proxy.flops_per_token)
 

@@ -32,7 +32,9 @@ class _Part(NamedTuple):
     count: int
 
 
-def _part(batch: int, shard: Shard) -> _Part:
+def _part(batch: int, shard: Shard, start: int) -> _Part:
+    if not isinstance(start, (int, np.integer)) or start < 0:
+        raise UsageError(f"start {start}: a reader starts at an element, a whole number from 0 on; `position` is one.")
     host, hosts = shard
     if batch < 1 or not 0 <= host < hosts or batch % hosts:
         raise UsageError(f"batch {batch}, shard ({host}, {hosts}): a global batch is shared evenly by hosts numbered from 0. "
@@ -50,7 +52,7 @@ class Dataset:
     def __init__(self, stream: Stream, batch: int = 1, start: int = 0, stop: int | None = None, shard: Shard = (0, 1)) -> None:
         """stop: the end of the budget where none is given"""
         self.stream, self.start = stream, start
-        self._part = _part(batch, shard)
+        self._part = _part(batch, shard, start)
         self._batches = max(0, (len(stream) if stop is None else stop) - start) // batch
 
     def __len__(self) -> int:
@@ -82,7 +84,9 @@ class Batches:
 
     def __init__(self, stream: Stream, batch: int, start: int = 0, stop: int | None = None, shard: Shard = (0, 1), ahead: int = 2) -> None:
         self.stream, self.position, self.stop = stream, start, stop
-        self._part, self._ahead = _part(batch, shard), ahead
+        self._part, self._ahead = _part(batch, shard, start), ahead
+        if ahead < 0:
+            raise UsageError(f"ahead {ahead}: batches that are read beforehand, 0 or more.")
         self._waiting: deque[Future[np.ndarray]] = deque()
         self._thread = ThreadPoolExecutor(1, "batches") if ahead else None
 

@@ -16,7 +16,7 @@ from cuvee.errors import RecipeError, UsageError, nearest
 
 # Keys that hold paths, as they stand in a recipe; `*` is any item of a list.
 PATHS = ("work", "sources.*.path", "evals.*.path", "exclude.ids", "exclude.urls", "exclude.hosts", "tokenizer.file",
-         "embed.fit", "quality.labels", "swarm.scores")
+         "embed.fit", "quality.labels", "swarm.scores", "fit.reuse", "mix.freeze")
 
 
 def load(path: str, overrides: Sequence[str] = ()) -> Recipe:

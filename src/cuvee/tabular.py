@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,8 +16,8 @@ import numpy as np
 import orjson
 from threadpoolctl import threadpool_limits
 
-from cuvee.config import parse_count
-from cuvee.csv_files import Rows, read_counts, read_groups, read_map, read_mixtures, read_scores, same_names
+from cuvee.config import MOST, parse_count
+from cuvee.csv_files import Rows, check_outputs, read_counts, read_groups, read_map, read_mixtures, read_scores, same_names
 from cuvee.engine.local import cores
 from cuvee.engine.progress import Progress
 from cuvee.engine.store import exists, read_bytes, write_bytes, write_json
@@ -27,6 +28,7 @@ from cuvee.kernels import surrogate as models
 from cuvee.kernels.agreement import regret_at_1, spearman
 from cuvee.kernels.grid import Grid, grid_of, named_grid
 from cuvee.kernels.runs import Runs
+from cuvee.kernels.scale import LEAST_RUNS
 from cuvee.kernels.settings import FACTORED
 from cuvee.steps.fit import uses
 from cuvee.steps.proxies.gate import listed
@@ -51,6 +53,7 @@ def fit(mixtures: str, scores: str, out: str, model: str, counts: str | None, bu
         raise UsageError(f"--model {model}: no such model. {nearest(model, models.MODELS)}")
     if (counts is None) != (budget is None):
         raise UsageError("--counts and --budget go together: tokens of each domain, and tokens of the training that the runs stand for")
+    check_outputs({"-o": out}, [mixtures, scores, counts, groups, *(() if old is None else (old.mixtures, old.scores, old.map))])
     uses(model)
     rows, weights = read_mixtures(mixtures)
     tasks, values = read_scores(scores, rows.keys, mixtures)
@@ -60,15 +63,30 @@ def fit(mixtures: str, scores: str, out: str, model: str, counts: str | None, bu
         runs, values = _with_old(old, rows, runs, tasks, values, counts, progress)
     for remark in [*models.remarks(model, runs), *_missing(tasks, values)]:
         progress.say(f"WARNING: {remark}")
+    _check_enough(tasks, values, runs)
     try:
         surrogate = models.fit_tasks(model, rows.columns, tasks, runs, values, cores())
+        fields = surrogate.to_dict()
+        json.dumps(fields, allow_nan=False)
     except ValueError as error:
+        if isinstance(error, np.linalg.LinAlgError) or "JSON compliant" in str(error):
+            raise DataError(f"fit: scores from {np.nanmin(values):.3g} to {np.nanmax(values):.3g} are too far apart, or too small, to be fitted. "
+                            "Give them in another unit, and leave cells of failed runs empty.") from None
         raise DataError(f"fit: {error}") from None
     named = {"mixtures": mixtures, "scores": scores, "counts": counts, "groups": groups}
     named |= {} if old is None else {"reuse": old.mixtures, "reuse_scores": old.scores, "map": old.map}
     files = {name: digest(path) for name, path in named.items() if path is not None}
-    write_json(out, {"version": FORMAT, "model": model, "fingerprints": files, **surrogate.to_dict()})
+    write_json(out, {"version": FORMAT, "model": model, "fingerprints": files, **fields})
     _report(surrogate, values, progress)
+
+
+def _check_enough(tasks: Sequence[str], values: np.ndarray, runs: Runs) -> None:
+    """Raise where a task has too few runs, or all runs are of one mixture. values: (runs, tasks)"""
+    for task, count in zip(tasks, np.isfinite(values).sum(axis=0).tolist()):
+        if count < LEAST_RUNS:
+            raise DataError(f"fit: task {task}: a surrogate needs at least {LEAST_RUNS} runs with a score; got {count}. Add runs, or leave the task out.")
+    if not np.ptp(runs.weights, axis=0).any():
+        raise DataError(f"fit: all {len(runs.weights)} runs are of the same mixture, which says nothing of others. Train some of other weights.")
 
 
 def _runs(rows: Rows, weights: np.ndarray, counts: str | None, budget: int | None) -> Runs:
@@ -159,6 +177,7 @@ def read_surrogate(path: str) -> models.Surrogate:
 @threadpool_limits.wrap(limits=1)
 def predict(path: str, mixtures: str, out: str) -> int:
     """Write the predicted scores of each mixture, and their SDs; how many mixtures."""
+    check_outputs({"-o": out}, [path, mixtures])
     surrogate = read_surrogate(path)
     rows, weights = read_mixtures(mixtures)
     same_names("domain", (path, surrogate.domains), (mixtures, rows.columns))
@@ -178,6 +197,9 @@ def predict(path: str, mixtures: str, out: str) -> int:
 def tokens_of(option: str, text: str) -> int:
     """`50M` -> 50,000,000."""
     try:
-        return int(float(parse_count(text)))
+        count = float(parse_count(text))
+        if count > MOST:
+            raise OverflowError
+        return int(count)
     except (ValueError, OverflowError):
-        raise UsageError(f"{option} {text}: a number of tokens, such as 1000000 or 50M") from None
+        raise UsageError(f"{option} {text}: a number of tokens, such as 1000000 or 50M, and {MOST:.0e} at most") from None

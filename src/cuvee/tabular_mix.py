@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from threadpoolctl import threadpool_limits
 
 from cuvee.config import Mix, Stream, parse_share
-from cuvee.csv_files import read_counts, same_names
+from cuvee.csv_files import check_outputs, read_counts, same_names
 from cuvee.engine.progress import Progress
 from cuvee.engine.store import write_json
 from cuvee.errors import DataError, UsageError, nearest
@@ -33,6 +33,7 @@ def mix(paths: Sequence[str], counts: str, budget: int, out: str, config: Mix, s
 
     paths: one surrogate, or those of swarms for several budgets; frontier: a CSV of the best mixtures at other values of kl
     """
+    check_outputs({"-o": out, "--frontier": frontier}, [*paths, counts, config.freeze])
     domains = read_surrogate(paths[0]).domains
     sizes = read_counts(counts, domains, paths[0])
     tokens = dict(zip(domains, sizes.tolist()))
@@ -107,13 +108,23 @@ def importance(surrogate: Surrogate, config: Mix, progress: Progress) -> np.ndar
 
 def settings(tasks: Sequence[str], groups: Sequence[str], protect: Sequence[str], **plain: Any) -> Mix:
     """The options of `cuvee mix` as a section of a recipe. plain: those that are a key and a value"""
-    found = {**plain, "tasks": dict(_named("--task", text) for text in tasks),
-             "groups": dict(_group(text) for text in groups), "protect": dict(_named("--protect", text) for text in protect)}
+    found = {**plain, "tasks": _once("--task", [_named("--task", text) for text in tasks]),
+             "groups": _once("--group", [_group(text) for text in groups]), "protect": _once("--protect", [_named("--protect", text) for text in protect])}
     try:
         return Mix.model_validate(found)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UsageError(f"mix: {' '.join(map(str, first['loc']))} {first['input']}: {first['msg']}") from None
+        where = [*first["loc"], *([] if isinstance(first["input"], dict) else [first["input"]])]
+        raise UsageError(f"mix: {' '.join(map(str, where))}{': ' if where else ''}{first['msg'].removeprefix('Value error, ')}") from None
+
+
+def _once(option: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """As a mapping; a name that is given twice is an error, since one of the two would be lost."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{option} {name} is given {names.count(name)} times; keep one")
+    return dict(pairs)
 
 
 def _named(option: str, text: str) -> tuple[str, float]:

@@ -32,8 +32,9 @@ def check_reach(caps: np.ndarray, needed: float = 1.0) -> None:
     if not (caps >= 0).all():
         raise ValueError(f"caps must be >= 0; domain {int(np.argmin(caps >= 0))} has {caps.min():.6g}.")
     if reach < needed * (1 - _REACH_TOLERANCE):
+        cure = f"Allow {needed / reach:.3g} times more epochs, add" if reach > 0 else "Add"  # 0: no domain may have a single part
         raise ValueError(f"the caps cannot be met: the largest reachable sum is {reach:.6g}, {needed:.6g} is needed. "
-                         f"Allow {needed / max(reach, 1e-300):.3g} times more epochs, add data or lower the budget.")
+                         f"{cure} data or lower the budget.")
 
 
 def project_capped(point: np.ndarray, caps: np.ndarray) -> np.ndarray:

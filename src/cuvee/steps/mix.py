@@ -6,6 +6,7 @@ predicted.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -118,17 +119,22 @@ def _alike(surrogates: Sequence[Surrogate]) -> list[Surrogate]:
     return [replace(each, tasks=tuple(name for name, _ in pairs), fits=tuple(fitted for _, fitted in pairs)) for each, pairs in zip(surrogates, kept)]
 
 
+def read_old(path: str) -> dict[str, tuple[int | float, float]]:
+    """Tokens and weight of each domain in a mixture.json."""
+    if not exists(path):
+        raise UsageError(f"freeze: no such file: {path}")
+    try:
+        return {each["name"]: (each["tokens"], float(each["weight"])) for each in json.loads(read_bytes(path))["domains"]}
+    except (ValueError, KeyError, TypeError):
+        raise DataError(f"{path}: not a mixture.json that `cuvee run` or `cuvee mix` wrote") from None
+
+
 def unchanged(path: str, counts: Mapping[str, int | float]) -> dict[str, float]:
     """Weights, in the mixture of a file, of the domains that are what they were: the same name and the same tokens.
 
     counts: tokens of the domains now. A number of a topic alone says nothing: clusters are numbered anew.
     """
-    if not exists(path):
-        raise UsageError(f"freeze: no such file: {path}")
-    try:
-        old = {each["name"]: (each["tokens"], float(each["weight"])) for each in read_json(path)["domains"]}
-    except (ValueError, KeyError, TypeError):
-        raise DataError(f"{path}: not a mixture.json that `cuvee run` or `cuvee mix` wrote") from None
+    old = read_old(path)
     same = {name: old[name][1] for name, count in counts.items() if count and name in old and old[name][0] == count}
     if not sum(same.values()):
         other = [name for name in counts if name in old and name not in same]
