@@ -15,11 +15,13 @@ from scipy.optimize import minimize
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "benchmarks"))
 from worlds import catalogue, laws, published, tables  # noqa: E402
+from worlds.baselines import BASELINES  # noqa: E402
 from worlds.optimum import exchanged, numeric, optimum  # noqa: E402
-from worlds.play import played  # noqa: E402
+from worlds.play import played, setting  # noqa: E402
 from worlds.world import SD  # noqa: E402
 
-from cuvee.kernels.procedures.base import Answer, Round  # noqa: E402
+from cuvee.kernels.procedures.base import Answer, Round, Seen  # noqa: E402
+from cuvee.kernels.simplex import project_kl  # noqa: E402
 
 DRAWN = [plan for plan in catalogue.PLANS if not plan.data]
 
@@ -147,6 +149,15 @@ def test_an_answer_over_the_caps_is_refused(convex):
     place = int(world.caps.argmin())
     with pytest.raises(ValueError, match="fixed on saturating-17: the answer passes the epoch caps by"):
         played(world, best, Fixed(np.eye(17)[place]), 5, 0)
+
+
+def test_the_best_run_is_of_means_and_under_the_caps():
+    """Mixture 0 scores best once and badly once; 1 is best in the mean but over a cap; so 2."""
+    told = setting(catalogue.named("saturating-17"), 5)
+    mixtures = np.vstack([told.natural, np.eye(17)[told.caps.argmin()], project_kl(np.full(17, 1 / 17), told.caps)])
+    scores = np.array([0.0, 9.0, 1.0, 2.0])[:, None] * np.ones(len(told.importance))
+    seen = Seen.nothing(17, len(told.importance)).joined(mixtures[[0, 0, 1, 2]], scores)
+    np.testing.assert_array_equal(BASELINES["best-run"]().answer(told, seen, np.random.default_rng(0)).weights, mixtures[2])
 
 
 def line(world, procedure, seed, regret, **more):

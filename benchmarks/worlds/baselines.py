@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -42,10 +41,7 @@ class EnsembleAnswer(Ours):
     """Ours, but the answer is by the ensemble of all models; later rounds go where the saturating law points, as ever."""
 
     def answer(self, setting: Setting, seen: Seen, rng: np.random.Generator) -> Answer:
-        return replace(self, model="ensemble").answered(setting, seen, rng)
-
-    def answered(self, setting: Setting, seen: Seen, rng: np.random.Generator) -> Answer:
-        return super().answer(setting, seen, rng)
+        return Ours(self.rounds, "ensemble").answer(setting, seen, rng)
 
 
 BASELINES: dict[str, Callable[[], Procedure]] = {"unimax": UniMax, "best-run": BestRun,
