@@ -16,6 +16,7 @@ from cuvee.engine.store import read_json, read_table
 from cuvee.errors import DataError, UsageError
 from cuvee.steps import fit, swarm
 from cuvee.steps.proxies import training
+from tests.commands import cuvee as command
 from tests.steps.swarms import Made
 
 
@@ -148,3 +149,16 @@ def test_the_next_round_follows_from_the_scores_of_the_first(brought, tmp_path):
         assert [run["round"] for run in manifest["runs"]] == [number] * runs
         assert following in swarm_files.take(brought.work, recipe, brought.tokens, str(write(tmp_path / f"{number}.csv", manifest)))
     assert len(swarm_files.read(str(tmp_path / "place.csv")).scores) == 16
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["import", "r.yaml", "s.csv"], "no swarm.scores"), (["import", "r.yaml", "no.csv", "--set", "swarm.scores=place.csv"], "no such file: no.csv"),
+    (["import", "r.yaml", ".", "--set", "swarm.scores=place.csv"], "is a folder; name a file"), (["export", "r.yaml", "-o", "s.csv"], "s.csv is a file; name a folder"),
+    (["export", "r.yaml", "-o", "out", "--set", "budget.targets=[20K, 80K]"], "an export is of one")])
+def test_a_wrong_call_is_told_before_any_work(tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}')
+    (tmp_path / "s.csv").write_text("run,quiz\nr,1\n")
+    (tmp_path / "r.yaml").write_text("work: w\nsources: [{name: a, path: in.jsonl, license: MIT}]\nbudget: {target: 40K, proxy: 8K}\n")
+    done = command("swarm", *arguments)
+    assert done.code == 2 and said in done.err and not (tmp_path / "w").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -272,6 +273,11 @@ def plan(path: str, accelerator: str | None, flops: str | None, mfu: float, time
 
 def swarm_export(path: str, engine: Engine, out: str, rows: bool, overrides: Sequence[str] = ()) -> None:
     """Write the swarm's runs that have no score yet, for a trainer outside Cuvee; what they need is done first."""
+    if recipes.load(path, overrides).budget.targets:
+        raise UsageError("budget.targets asks for a swarm for each of its budgets; an export is of one, for budget.target. Leave targets out: "
+                         "--set budget.targets=[] --set budget.target=N --set work=FOLDER, once for each.")
+    if os.path.isfile(out):
+        raise UsageError(f"-o {out} is a file; name a folder")
     going = run(path, engine, until="tokenize", overrides=overrides)
     with going.work.lock():
         print(swarm_files.export(going.work, going.recipe, going.tokens, out, rows))
@@ -279,6 +285,8 @@ def swarm_export(path: str, engine: Engine, out: str, rows: bool, overrides: Seq
 
 def swarm_import(path: str, engine: Engine, scores: str, overrides: Sequence[str] = ()) -> None:
     """Take another trainer's scores of the swarm's runs."""
+    swarm_files.place(recipes.load(path, overrides))
+    swarm_files.read(scores)
     going = run(path, engine, until="tokenize", overrides=overrides)
     with going.work.lock():
         print(swarm_files.take(going.work, going.recipe, going.tokens, scores))

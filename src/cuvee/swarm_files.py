@@ -168,15 +168,20 @@ def _write_rows(stream: Stream, plan: Plan, url: str) -> None:
             file.write(stream.take(start, min(ROWS, plan.regime.rows - start)).astype(kind).tobytes())
 
 
+def place(recipe: Recipe) -> str:
+    """Where imported scores go."""
+    if recipe.swarm.scores is None:
+        raise UsageError("the recipe has no swarm.scores, where imported scores go. Add to it: swarm: {scores: swarm-scores.csv}")
+    return recipe.swarm.scores
+
+
 def take(work: Work, recipe: Recipe, tokens: TokenStore, path: str) -> str:
     """Add the scores in a CSV to those where the recipe's swarm.scores points; what is to be said of it."""
-    place = recipe.swarm.scores
-    if place is None:
-        raise UsageError("the recipe has no swarm.scores, where imported scores go. Add to it: swarm: {scores: swarm-scores.csv}")
-    new, old = read(path), read(place) if exists(place) else None
+    url = place(recipe)
+    new, old = read(path), read(url) if exists(url) else None
     if old is not None and set(old.tasks) != set(new.tasks):
         odd = sorted(set(old.tasks) ^ set(new.tasks))
-        raise DataError(f"{path} and {place} do not have the same tasks: {', '.join(odd[:5])} in one alone. Import the same columns, or delete {place}.")
+        raise DataError(f"{path} and {url} do not have the same tasks: {', '.join(odd[:5])} in one alone. Import the same columns, or delete {url}.")
     merged = Given(path, new.tasks, {**(_ordered(old, new.tasks) if old else {}), **new.scores})
     following: list[Planned] = []
     try:
@@ -189,9 +194,9 @@ def take(work: Work, recipe: Recipe, tokens: TokenStore, path: str) -> str:
         imported.check_known(new, error.planned, digits)
         names = {imported.name(each.run, digits) for each in error.planned}
         merged = merged._replace(scores={name: row for name, row in merged.scores.items() if name in names})  # other scores led to another round
-    _write_scores(place, merged)
+    _write_scores(url, merged)
     more = f"; round {following[0].round} has {len(following)} runs: cuvee swarm export RECIPE -o DIR" if following else ". Next: cuvee run RECIPE"
-    return f"scores of {len(new.scores)} runs on {len(new.tasks)} tasks; {place} has {len(merged.scores)} runs{more}"
+    return f"scores of {len(new.scores)} runs on {len(new.tasks)} tasks; {url} has {len(merged.scores)} runs{more}"
 
 
 def _ordered(old: Given, order: Sequence[str]) -> dict[str, tuple[float, ...]]:
