@@ -73,6 +73,14 @@ def test_a_machine_that_is_not_known_is_a_usage_error(recipe, options, said):
     assert done.code == 2 and said in done.err
 
 
+@pytest.mark.parametrize("override, said", [
+    ("mix.tasks={quizz: 1}", "mix.tasks: the swarm will have no task 'quizz'"), ("mix.protect={quizz: 0}", "mix.protect: the swarm will have no task 'quizz'"),
+    ("fit.reuse=.", "is not the work folder of an earlier run"), ("mix.freeze=recipe.yaml", "not a mixture.json"), ("mix.freeze=no.json", "mix.freeze: no such file")])
+def test_what_would_only_fail_after_the_swarm_is_told_by_check(recipe, override, said):
+    done = cuvee("check", recipe, "--set", override)
+    assert done.code in (1, 2) and said in done.err
+
+
 def test_the_noise_of_the_swarm_says_what_it_can_resolve(tmp_path):
     case = mixing.case(tmp_path, mixing.world())
     found = case.fit()

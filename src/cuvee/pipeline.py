@@ -15,7 +15,7 @@ from cuvee.engine.local import LocalEngine
 from cuvee.engine.progress import Progress
 from cuvee.engine.run import Engine, Work
 from cuvee.engine.shard import Folder, Table
-from cuvee.engine.store import exists
+from cuvee.engine.store import exists, join
 from cuvee.errors import DataError, UsageError, nearest
 from cuvee.report import write_report
 from cuvee.steps import (
@@ -37,6 +37,7 @@ from cuvee.steps import (
 )
 from cuvee.steps import export as exports
 from cuvee.steps.mixing import reuse
+from cuvee.steps.proxies.gate import HELDOUT
 from cuvee.steps.reading import templates
 from cuvee.steps.reading.inputs import expand, template_fields
 from cuvee.steps.vectors import portraits
@@ -209,6 +210,19 @@ def _look(recipe: Recipe) -> None:
             raise UsageError(f"{key}: no such file: {path}")
     if recipe.mix.freeze is not None:
         mix.read_old(recipe.mix.freeze)
+    if recipe.fit.reuse is not None and (recipe.fit.reuse == recipe.work or not exists(join(recipe.fit.reuse, finished.NOTE))):
+        raise UsageError(f"fit.reuse: {recipe.fit.reuse} is not the work folder of an earlier run; it is this recipe's own, or has no {finished.NOTE}")
+    _tasks_will_be_there(recipe)
+
+
+def _tasks_will_be_there(recipe: Recipe) -> None:
+    """A UsageError where mix.tasks or mix.protect names what no swarm of the recipe is scored on; another trainer's tasks are known once they are imported."""
+    asked = [each.name for each in recipe.evals if each.continuation is not None]
+    for key, names in (("mix.tasks", recipe.mix.tasks), ("mix.protect", recipe.mix.protect)):
+        for name in names if recipe.swarm.scores is None else ():
+            if name not in asked and not name.startswith(HELDOUT):
+                raise UsageError(f"{key}: the swarm will have no task '{name}'; tasks are evaluations with a continuation, and {HELDOUT}DOMAIN. "
+                                 f"{nearest(name, [*asked, f'{HELDOUT}DOMAIN'])}")
 
 
 def _scores_are_there(recipe: Recipe, until: str | None) -> None:
