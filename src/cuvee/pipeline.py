@@ -15,7 +15,7 @@ from cuvee.engine.local import LocalEngine
 from cuvee.engine.progress import Progress
 from cuvee.engine.run import Engine, Work
 from cuvee.engine.shard import Folder, Table
-from cuvee.engine.store import exists, join
+from cuvee.engine.store import exists
 from cuvee.errors import DataError, UsageError, nearest
 from cuvee.report import write_report
 from cuvee.steps import (
@@ -26,6 +26,7 @@ from cuvee.steps import (
     finished,
     fit,
     ingest,
+    look,
     mix,
     quality,
     store,
@@ -37,9 +38,6 @@ from cuvee.steps import (
 )
 from cuvee.steps import export as exports
 from cuvee.steps.mixing import reuse
-from cuvee.steps.proxies.gate import HELDOUT
-from cuvee.steps.reading import templates
-from cuvee.steps.reading.inputs import expand, template_fields
 from cuvee.steps.vectors import portraits
 
 JUDGES = ("filter", "decontaminate", "dedup")  # the tables that say which rows are kept
@@ -160,7 +158,7 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
         raise UsageError(f"--until {until}: no such step. {nearest(until, STEPS)}")
     share = _share(sample)
     recipe = _sampled(recipes.load(path, overrides), share)
-    _look(recipe)
+    look.look(recipe)
     _scores_are_there(recipe, until)
     if recipe.work.startswith("memory://") and engine.workers > 1:
         raise UsageError(f"work: {recipe.work}: processes do not share memory://. Use --workers 1, or a folder.")
@@ -185,44 +183,6 @@ def run(path: str, engine: Engine, until: str | None = None, sample: str | None 
         print(summary.extrapolation(going.work, recipe))
     print(f"{len(going.work.done)} steps done, {seconds:.1f} s; report: {page}")
     return going
-
-
-def _look(recipe: Recipe) -> None:
-    """Every file that the recipe names is there, and the swarms reach its budget: a UsageError before any work."""
-    if recipe.budget.target:
-        mix.check_reach(sorted(recipe.budget.trained), recipe.budget.target, recipe.mix.extrapolate)
-    for source in recipe.sources:
-        found = expand(source.path, f"source {source.name}")
-        if inside := next((url for url, _ in found if url.startswith(recipe.work.rstrip("/") + "/")), None):
-            raise UsageError(f"source {source.name} would read {inside}, which is in the work folder. Keep work apart from the sources.")
-        template_fields(source.text)
-    for each in recipe.evals:
-        expand(each.path, f"evaluation {each.name}")
-        for template in (each.context, each.continuation):
-            if template is not None:
-                templates.parse(template)
-    named = {f"exclude.{name}": path for name, path in recipe.exclude}
-    named |= {"tokenizer.file": recipe.tokenizer.file, "embed.fit": recipe.embed.fit, "quality.labels": recipe.quality.labels}
-    named |= {"fit.reuse": recipe.fit.reuse, "mix.freeze": recipe.mix.freeze}
-    named |= {f"stream.stages.{number}.mixture": stage.mixture for number, stage in enumerate(recipe.stream.stages) if stage.mixture.endswith(".json")}
-    for key, path in named.items():
-        if path is not None and not exists(path):
-            raise UsageError(f"{key}: no such file: {path}")
-    if recipe.mix.freeze is not None:
-        mix.read_old(recipe.mix.freeze)
-    if recipe.fit.reuse is not None and (recipe.fit.reuse == recipe.work or not exists(join(recipe.fit.reuse, finished.NOTE))):
-        raise UsageError(f"fit.reuse: {recipe.fit.reuse} is not the work folder of an earlier run; it is this recipe's own, or has no {finished.NOTE}")
-    _tasks_will_be_there(recipe)
-
-
-def _tasks_will_be_there(recipe: Recipe) -> None:
-    """A UsageError where mix.tasks or mix.protect names what no swarm of the recipe is scored on; another trainer's tasks are known once they are imported."""
-    asked = [each.name for each in recipe.evals if each.continuation is not None]
-    for key, names in (("mix.tasks", recipe.mix.tasks), ("mix.protect", recipe.mix.protect)):
-        for name in names if recipe.swarm.scores is None else ():
-            if name not in asked and not name.startswith(HELDOUT):
-                raise UsageError(f"{key}: the swarm will have no task '{name}'; tasks are evaluations with a continuation, and {HELDOUT}DOMAIN. "
-                                 f"{nearest(name, [*asked, f'{HELDOUT}DOMAIN'])}")
 
 
 def _scores_are_there(recipe: Recipe, until: str | None) -> None:
@@ -271,7 +231,7 @@ def _sampled(recipe: Recipe, share: float | None) -> Recipe:
 def check(path: str, overrides: Sequence[str] = ()) -> None:
     """Read the recipe and its inputs, and say what a run will do; nothing is written but the inputs' checksums."""
     recipe = recipes.load(path, overrides)
-    _look(recipe)
+    look.look(recipe)
     work = Work(recipe.work, LocalEngine(1))
     print("\n".join([summary.inputs(work, recipe), "", *plans.cost(work, recipe, plans.here()), *summary.floors(work, recipe)]))
 

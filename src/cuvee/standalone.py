@@ -35,7 +35,7 @@ from cuvee.steps.documents import shards
 from cuvee.steps.outputs import DECONTAMINATE_FILE, DEDUP_FILE, File, Origins, Rows, decontaminate_rows, dedup_rows, export_file
 from cuvee.steps.reading.inputs import Identities, check_columns, expand, input_file, sha256, template_fields
 
-ANY_LENGTH = 2**62  # a standalone command reads texts of any length
+ANY_LENGTH = 10**18  # bytes, the largest count there is: a standalone command reads texts of any length
 THREADS = 500_000_000  # bytes of input files up to which threads are faster than processes
 PACKAGES = ("cuvee", "pyarrow", "numpy", "numba", "unicode")  # whose versions shape the outputs
 

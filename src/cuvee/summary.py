@@ -10,10 +10,10 @@ from cuvee.engine.shard import Folder, add
 from cuvee.engine.step import Counts
 from cuvee.engine.store import join, read_json
 from cuvee.steps import store
+from cuvee.steps.look import first_rows
 from cuvee.steps.mixing import verdict
 from cuvee.steps.proxies.subsets import check_floors
 from cuvee.steps.reading.inputs import inputs_of
-from cuvee.steps.reading.look import first_rows
 
 TOP = 12  # domains of the mixture that are shown
 KEPT_KINDS = ("unique", "not_candidate")  # of the dedup table

@@ -85,7 +85,7 @@ def mixed(work: Work, recipe: Recipe, tokens: store.TokenStore, weights: dict[st
                for domain in tokens.domains]
     mixture = {"version": 1, "budget": budget, "parts": parts, "domains": domains, "objective": -1.0, "kkt": 0.0, "baselines": baselines or {},
                "tasks": [{"name": "quiz", "predicted": 1.5, "sd": 0.1, "proportional": 1.75}], "fingerprints": {"tokens": tokens.fingerprint}}
-    fit = work.do(Step("fit", 1), [Task("fit", leave, {"name": "fit.json", "value": {"tasks": [{"name": "quiz", "weight": 1.0}], "runs": []}})])
+    fit = work.do(Step("fit", 1), [Task("fit", leave, {"name": "fit.json", "value": {"tasks": [{"name": "quiz", "weight": 1.0, "noise_sd": None}], "mean": {"noise_sd": None}, "runs": []}})])
     return fit, work.do(Step("mix", 1, {"weights": weights, "baselines": baselines}), [Task("mix", leave, {"name": "mixture.json", "value": mixture})])
 
 

@@ -9,7 +9,7 @@ import pytest
 from cuvee.config import Ingest, Source
 from cuvee.engine.local import LocalEngine
 from cuvee.engine.run import Work
-from cuvee.steps.reading.look import first_rows
+from cuvee.steps.look import first_rows
 
 
 @pytest.mark.parametrize("rows, said", [
