@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -235,6 +236,9 @@ class Group(Section):
         if self.low > self.high:
             raise ValueError(f"low {self.low:g} is over high {self.high:g}")
         return self
+
+    def holds(self, domain: str) -> bool:
+        return any(fnmatchcase(domain, glob) for glob in self.domains)
 
 
 class Mix(Section):

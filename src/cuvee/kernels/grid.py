@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-_NAME = re.compile(r"t(\d+)\.q(\d+)")
+_NAME = re.compile(r"(t\d+)\.q(\d+)")
 
 
 class Grid(NamedTuple):
@@ -22,9 +22,15 @@ def grid_of(topics: Sequence, bands: Sequence) -> Grid | None:
     return Grid(rows, columns) if min(kinds) > 1 and sum(kinds) <= len(rows) else None
 
 
+def topic_and_band(name: str) -> tuple[str, int] | None:
+    """`t07.q5` -> t07, 5; None for a name of another form."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else (found[1], int(found[2]))
+
+
 def named_grid(names: Sequence[str]) -> Grid | None:
     """The grid of domains that are all named like `t07.q5`; None where one is not."""
-    found = [_NAME.fullmatch(name) for name in names]
+    found = [topic_and_band(name) for name in names]
     if not all(found):
         return None
-    return grid_of(*zip(*((int(each[1]), int(each[2])) for each in found)))
+    return grid_of(*zip(*((int(topic[1:]), band) for topic, band in found)))

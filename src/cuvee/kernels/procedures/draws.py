@@ -3,7 +3,7 @@ import numpy as np
 from numba import njit
 
 from cuvee.kernels.groups import project_groups
-from cuvee.kernels.procedures.base import Setting
+from cuvee.kernels.procedures.base import Round, Seen, Setting
 
 # RegMix, sail-sg/regmix mixture_config/synthesize_mixture.py; CLIMB's recipe (NeMo Curator) and Olmix have the same
 _TEMPER = 0.5  # power of the natural shares that draws of a swarm scatter around
@@ -30,6 +30,14 @@ def swarm(setting: Setting, count: int, least: float, rng: np.random.Generator) 
     new = np.zeros(len(found), bool)
     new[np.unique(np.round(found, 9), axis=0, return_index=True)[1]] = True
     return np.vstack([found[new], found[~new]])[:count]
+
+
+def only_round(setting: Setting, seen: Seen, count: int, least: float, rng: np.random.Generator) -> Round:
+    """`swarm` as the one round of a procedure that has no other."""
+    if seen.asked:
+        return Round.ended(len(setting.tokens), "its one round is done")
+    mixtures = swarm(setting, count, least, rng)
+    return Round(mixtures, ("proposal",) * len(mixtures))
 
 
 def pool(setting: Setting, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -23,10 +23,7 @@ class Olmix(Procedure):
         return [setting.runs or _PER_DOMAIN * len(setting.tokens)]
 
     def propose(self, setting: Setting, seen: Seen, rng: np.random.Generator) -> Round:
-        if seen.asked:
-            return Round.ended(len(setting.tokens), "its one round is done")
-        mixtures = draws.swarm(setting, self.sizes(setting)[0], _LEAST, rng)
-        return Round(mixtures, ("proposal",) * len(mixtures))
+        return draws.only_round(setting, seen, self.sizes(setting)[0], _LEAST, rng)
 
     def answer(self, setting: Setting, seen: Seen, rng: np.random.Generator) -> Answer:
         surrogate = fitted("loglinear", setting, seen)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import NamedTuple
 
@@ -74,7 +73,7 @@ class Problem:
     def groups(self) -> Groups:
         """Limits in whole parts, as weights."""
         found = self.config.groups.values()
-        members = [[any(fnmatchcase(name, glob) for glob in group.domains) for name in self.surrogate.domains] for group in found]
+        members = [[group.holds(name) for name in self.surrogate.domains] for group in found]
         low = np.ceil([group.low * self.parts - 1e-6 for group in found])
         high = np.floor([group.high * self.parts + 1e-6 for group in found])
         return Groups(np.array(members, bool).reshape(len(found), len(self.tokens)), low / self.parts, high / self.parts)

@@ -5,9 +5,7 @@ Every later round's plan is a step of its own, `swarm.round2` and on, so a run t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +16,7 @@ from cuvee.engine.shard import Folder
 from cuvee.engine.step import Counts, Step, Task
 from cuvee.engine.store import Output, read_json
 from cuvee.errors import DataError
+from cuvee.kernels.grid import topic_and_band
 from cuvee.kernels.groups import Groups, excess
 from cuvee.kernels.procedures.base import Procedure, Round, Seen, Setting
 from cuvee.kernels.procedures.ours import Ours
@@ -61,14 +60,14 @@ def setting(recipe: Recipe, names: Sequence[str], tokens: np.ndarray, importance
 
 def groups(names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Topic and band of each domain, numbered from 0, int64 (domains,) x 2; a name unlike `t07.q5` is a topic of its own."""
-    parsed = [(match[1], int(match[2]) - 1) if (match := re.fullmatch(r"(t\d+)\.q(\d+)", name)) else (name, 0) for name in names]
-    return np.unique([topic for topic, _ in parsed], return_inverse=True)[1], np.array([band for _, band in parsed], np.int64)
+    parsed = [topic_and_band(name) or (name, 1) for name in names]
+    return np.unique([topic for topic, _ in parsed], return_inverse=True)[1], np.array([band for _, band in parsed], np.int64) - 1
 
 
 def limits(recipe: Recipe, names: Sequence[str]) -> Groups:
     """What groups of domains may hold together."""
     found = recipe.mix.groups.values()
-    members = [[any(fnmatchcase(name, glob) for glob in group.domains) for name in names] for group in found]
+    members = [[group.holds(name) for name in names] for group in found]
     return Groups(np.array(members, bool).reshape(len(found), len(names)), np.array([group.low for group in found]), np.array([group.high for group in found]))
 
 
