@@ -53,7 +53,7 @@ def gate(runs, seeds, louder=1.0, risk=1.0):
     print(f"\n### The gate on optimism: {runs} runs in one round, noise {louder:g} times that of the world, caution {risk:g}\n\nOptimism in standard errors: measured less predicted difference at the proxy's size. "
           "The gate fires over 2.\n\n| worlds | games | median optimism | largest | fires | better than proportional in truth |\n|---|---|---|---|---|---|")
     families = {}
-    for plan in catalogue.PLANS:
+    for plan in catalogue.FIRST:
         if plan.domains <= DOMAINS:
             try:
                 world = catalogue.named(plan.name)

@@ -1,5 +1,8 @@
 """The worlds of the arena, by name. Their seeds were fixed before any procedure was run on them, and stay.
 
+`FIRST` had been seen when rounds were tuned, on other worlds than `AGAIN`, which were written down after that and before
+they were played.
+
 A world of another seed or size: `built(Plan("mine", "pairs", 30, 9, 123))`.
 """
 
@@ -29,9 +32,10 @@ class Plan(NamedTuple):
     ratio: float | None = None
     data: str = ""      # of the RegMix runs
     first: float = 0.0  # importance of the first task (Pile-CC) beyond its equal share
+    drawn: bool = False  # importance of the tasks at random, uniform on the simplex, instead of equal
 
 
-PLANS = (
+FIRST = (
     Plan("saturating-17", "saturating", 17, 7, 101), Plan("saturating-24", "saturating", 24, 10, 102), Plan("saturating-40", "saturating", 40, 13, 103),
     Plan("harm-17", "harm", 17, 7, 111), Plan("harm-24", "harm", 24, 9, 112), Plan("harm-32", "harm", 32, 10, 113),
     Plan("bands-24", "bands", 24, 8, 121, per_topic=3), Plan("bands-40", "bands", 40, 10, 122, per_topic=4),
@@ -48,6 +52,22 @@ PLANS = (
     Plan("noise-saturating-20", "noise tasks", 20, 12, 191, base="saturating"), Plan("noise-effective-24", "noise tasks", 24, 12, 192, base="effective"),
     Plan("uneven-saturating-24", "uneven noise", 24, 9, 201, base="saturating"), Plan("uneven-pairs-20", "uneven noise", 20, 8, 202, base="pairs"),
 )
+AGAIN = (
+    Plan("again-saturating-20", "saturating", 20, 8, 301), Plan("again-saturating-36", "saturating", 36, 12, 302),
+    Plan("again-harm-20", "harm", 20, 8, 303), Plan("again-harm-28", "harm", 28, 10, 304),
+    Plan("again-bands-20", "bands", 20, 8, 305, per_topic=4), Plan("again-bands-50", "bands", 50, 12, 306, per_topic=5),
+    Plan("again-loglinear-1m", "loglinear", 17, 13, 307, ratio=0.5, data="1m", drawn=True),
+    Plan("again-loglinear-60m", "loglinear", 17, 13, 308, ratio=0.25, data="60m", drawn=True),
+    Plan("again-trees-1m", "trees", 17, 13, 309, ratio=1.0, data="1m", drawn=True), Plan("again-trees-60m", "trees", 17, 13, 310, ratio=0.5, data="60m", drawn=True),
+    Plan("again-gp-1m", "gp", 17, 13, 311, ratio=1.0, data="1m", drawn=True), Plan("again-gp-60m", "gp", 17, 13, 312, ratio=0.5, data="60m", drawn=True),
+    Plan("again-pairs-20", "pairs", 20, 8, 313), Plan("again-pairs-30", "pairs", 30, 12, 314),
+    Plan("again-thresholds-18", "thresholds", 18, 8, 315), Plan("again-thresholds-26", "thresholds", 26, 10, 316),
+    Plan("again-effective-16", "effective", 16, 8, 317), Plan("again-effective-40", "effective", 40, 12, 318),
+    Plan("again-noise-saturating-28", "noise tasks", 28, 12, 319, base="saturating"), Plan("again-noise-effective-18", "noise tasks", 18, 10, 320, base="effective"),
+    Plan("again-noise-pairs-22", "noise tasks", 22, 10, 321, base="pairs"),
+    Plan("again-uneven-saturating-18", "uneven noise", 18, 8, 322, base="saturating"), Plan("again-uneven-effective-26", "uneven noise", 26, 10, 323, base="effective"),
+)
+PLANS = FIRST + AGAIN
 
 
 def ours(plan: Plan) -> bool:
@@ -72,7 +92,7 @@ def built(plan: Plan) -> World:
     noise = SD / np.exp(rng.uniform(np.log(3.0), np.log(15.0), plan.tasks))
     if idle:
         law, noise[-idle:] = WithNoise(law, idle), SD
-    importance = np.full(plan.tasks, (1 - plan.first) / plan.tasks)
+    importance = np.random.default_rng([plan.seed, 6]).dirichlet(np.ones(plan.tasks)) if plan.drawn else np.full(plan.tasks, (1 - plan.first) / plan.tasks)
     if plan.first:
         importance[published.swarm(plan.data).tasks.index("metric/the_pile_pile_cc_val_loss")] += plan.first
     return World(plan.name, plan.family, ours(plan), law, tokens, ratio * TOTAL, 300.0 if plan.family == "harm" else 8.0, topics, bands,
