@@ -37,12 +37,6 @@ class BestRun(Ours):
         return Answer(mixtures[means.argmin()])
 
 
-class EnsembleAnswer(Ours):
-    """Ours, but the answer is by the ensemble of all models; later rounds go where the saturating law points, as ever."""
-
-    def answer(self, setting: Setting, seen: Seen, rng: np.random.Generator) -> Answer:
-        return Ours(self.rounds, "ensemble").answer(setting, seen, rng)
-
-
-BASELINES: dict[str, Callable[[], Procedure]] = {"unimax": UniMax, "best-run": BestRun,
-                                                "ours-ensemble": EnsembleAnswer, "ours-rounds-ensemble": lambda: EnsembleAnswer(ROUNDS)}
+BASELINES: dict[str, Callable[[], Procedure]] = {
+    "unimax": UniMax, "best-run": BestRun, "saturating": lambda: Ours(1, "saturating"), "saturating-rounds": lambda: Ours(ROUNDS, "saturating", early=False),
+    "ours-rounds-all": lambda: Ours(ROUNDS, early=False)}

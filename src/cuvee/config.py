@@ -220,7 +220,7 @@ class Swarm(Section):
 
 
 class Fit(Section):
-    model: Literal["saturating", "ensemble", "loglinear", "lightgbm", "gp", "linear"] = "saturating"  # ensemble ranks large swarms a little better (benchmarks/surrogates.py)
+    model: Literal["ensemble", "saturating", "loglinear", "lightgbm", "gp", "linear"] = "ensemble"  # how scores follow from mixtures (benchmarks/surrogates.py)
     reuse: str | None = None  # work folder of another recipe, whose runs count too where its domains are unions of these
     min_snr: float = 2.0                # SD over the swarm / SD of repeats; a task under it gets weight 0
     min_predictability: float = 0.5     # rank correlation over mixtures of scores at half of a run's tokens with those at its end; under it: weight 0

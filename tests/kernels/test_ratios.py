@@ -49,7 +49,7 @@ def test_half_way_in_log_budget_is_the_mean_and_beyond_the_ends_the_sd_grows(swa
 
 def test_slopes_are_those_of_the_predictions(swarms):
     found, weights = interpolate(swarms, BUDGETS, 900), np.random.default_rng(3).dirichlet(np.ones(3), 3)
-    for fitted in found.smoothed().fits:
+    for fitted in found.fits:
         for value, slope in ((fitted.predict, fitted.gradient), (fitted.deviation, fitted.deviation_gradient)):
             moved = [(value(weights + 1e-6 * axis) - value(weights - 1e-6 * axis)) / 2e-6 for axis in np.eye(3)]
             np.testing.assert_allclose(slope(weights), np.transpose(moved), atol=1e-5)
@@ -69,7 +69,7 @@ def test_one_swarm_says_of_another_budget_what_it_says_of_the_same_weights(swarm
     np.testing.assert_allclose(found.predict(weights), swarms[1].predict(weights))
     np.testing.assert_allclose(found.predict(weights, weights * 800 / TOKENS[[2, 0, 1]]), swarms[1].predict(weights))
     np.testing.assert_allclose(found.epoch_limits(), 2 * swarms[1].epoch_limits())  # the same weight is twice as many passes
-    np.testing.assert_allclose(found.smoothed().fits[0].deviation(weights), swarms[1].fits[0].deviation(weights))
+    np.testing.assert_allclose(found.fits[0].deviation(weights), swarms[1].fits[0].deviation(weights))
 
 
 def test_places_golden():

@@ -103,7 +103,7 @@ def test_deviation_covers_new_runs(model):
 def test_draws_lie_around_the_fit_and_have_its_slopes(model):
     rng, runs, at = np.random.default_rng(0), swarm(0, 60), swarm(1, 20).weights
     fitted = fit(model, runs, TRUTHS[model](runs) + 0.1 * TRUTHS[model](runs).std() * rng.normal(size=60))
-    drawn = [(fitted if fitted.smooth else fitted.smoothed()).redrawn(rng) for _ in range(80)]
+    drawn = [fitted.redrawn(rng) for _ in range(80)]
     values, width = np.array([each.predict(at) for each in drawn]), fitted.deviation(at)
     assert (np.abs(values.mean(axis=0) - fitted.predict(at)) < 0.6 * width).all()
     assert (values.std(axis=0) > 0.02 * width).all() and np.mean(values.std(axis=0) / width) < 1

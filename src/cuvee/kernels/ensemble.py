@@ -4,15 +4,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from cuvee.kernels import trees
 from cuvee.kernels.exponential import LogLinearModel, SaturatingModel
 from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.gaussian import GaussianProcess
 from cuvee.kernels.runs import Runs, anchor, repeats
 from cuvee.kernels.scale import calibrated, scored_rows
-from cuvee.kernels.trees import Trees
 
-MEMBERS = (SaturatingModel, LogLinearModel, GaussianProcess, Trees)  # trees where they are installed and can split
+MEMBERS = (SaturatingModel, LogLinearModel, GaussianProcess)
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,7 @@ class Ensemble(Fitted):
     widening: float
     out_of_fold: np.ndarray
     model: ClassVar[str] = "ensemble"
+    smooth: ClassVar[bool] = True
 
     @staticmethod
     def shared(runs: Runs, scores: np.ndarray) -> dict:
@@ -39,22 +38,11 @@ class Ensemble(Fitted):
     def fit(cls, runs: Runs, scores: np.ndarray, shared: dict | None = None) -> "Ensemble":
         """scores: (runs,) of one task, NaN where a run has none"""
         rows, shared = scored_rows(scores), shared or {}
-        able = trees.installed() and trees.can_split(runs.take(rows))
-        members = tuple(member.fit(runs, scores, shared.get(member.model)) for member in MEMBERS if member is not Trees or able)
+        members = tuple(member.fit(runs, scores, shared.get(member.model)) for member in MEMBERS)
         held = np.array([member.out_of_fold for member in members])
         shares = weigh(held[:, rows] - scores[rows])
         draft = cls(members, shares, anchor(scores[rows], repeats(runs.weights[rows])), float(scores[rows].std()), 1.0, shares @ held)
         return replace(draft, widening=calibrated(draft.out_of_fold[rows] - scores[rows], draft.held_deviation()))
-
-    @property
-    def smooth(self) -> bool:
-        return all(member.smooth for member in self.members)
-
-    def smoothed(self) -> "Ensemble":
-        """Its members that have slopes, among themselves in the same proportions."""
-        kept = [place for place, member in enumerate(self.members) if member.smooth]
-        shares = self.shares[kept]
-        return replace(self, members=tuple(self.members[place] for place in kept), shares=shares / shares.sum())
 
     def _mean(self, method: str, *given) -> np.ndarray:
         return sum(share * getattr(member, method)(*given) for share, member in zip(self.shares, self.members))
@@ -64,7 +52,7 @@ class Ensemble(Fitted):
         return self._mean("predict", weights, epochs)
 
     def gradient(self, weights: np.ndarray) -> np.ndarray:
-        """d predict / d weights; trees count as flat. -> (runs, domains)"""
+        """d predict / d weights. -> (runs, domains)"""
         return self._mean("gradient", weights)
 
     def deviation(self, weights: np.ndarray, epochs: np.ndarray | None = None) -> np.ndarray:

@@ -101,9 +101,6 @@ class Interpolated(Surrogate):
         between = tuple(Between((fits[0][name], fits[1][name]), share, order, scale) for name in ends[0].tasks)
         return Interpolated(ends[0].domains, ends[0].tasks, runs, between, ends, order, scale, share)
 
-    def smoothed(self) -> "Interpolated":
-        return Interpolated.of((self.ends[0].smoothed(), self.ends[1].smoothed()), self.order, self.scale, self.share)
-
     def epoch_limits(self) -> np.ndarray:
         """In epochs at this budget: no weight may be beyond what a swarm that is used can vouch for. -> (domains,)"""
         used = [each for each in zip((1 - self.share, self.share), self.ends, self.order, self.scale) if each[0]]

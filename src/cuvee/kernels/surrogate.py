@@ -3,7 +3,7 @@
 A model is a class with the methods of `Fitted`; MODELS names them all, and every caller goes through it.
 """
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -48,10 +48,6 @@ def cross_validate(model: str, runs: Runs, scores: np.ndarray, beside: np.ndarra
 def remarks(model: str, swarm: Runs) -> list[str]:
     """What a person should know of this model on these runs."""
     runs, domains = swarm.weights.shape
-    if model == "ensemble" and not trees.installed():
-        return ["lightgbm is not installed, so the ensemble goes without it; pip install 'cuvee[lightgbm]' adds it"]
-    if model == "ensemble" and not trees.can_split(swarm):
-        return [f"{runs} runs are too few for lightgbm, so the ensemble goes without it"]
     if model == "lightgbm" and runs < trees.RUNS_PER_DOMAIN * domains:
         return [f"lightgbm: {runs} runs for {domains} domains; under {trees.RUNS_PER_DOMAIN} a domain its trees see little of each"]
     return []
@@ -80,12 +76,13 @@ class Surrogate:
         """SD of a new run's scores. (mixtures, domains) -> (mixtures, tasks)"""
         return np.column_stack([fitted.deviation(weights, epochs) for fitted in self.fits])
 
-    def smoothed(self) -> "Surrogate":
-        """The same without models that have no slopes, which a search cannot follow; an error where nothing is left."""
-        stuck = [name for name, fitted in zip(self.tasks, self.fits) if not (fitted.smooth or isinstance(fitted, Ensemble))]
+    @property
+    def followed(self) -> tuple[Fitted, ...]:
+        """The fits, for a search; a ValueError where one has no slopes to follow."""
+        stuck = [name for name, fitted in zip(self.tasks, self.fits) if not fitted.smooth]
         if stuck:
             raise ValueError(f"lightgbm has no slopes for a search to follow (task {stuck[0]}). Fit the model ensemble or saturating.")
-        return replace(self, fits=tuple(fitted if fitted.smooth else fitted.smoothed() for fitted in self.fits))
+        return self.fits
 
     def epoch_limits(self) -> np.ndarray | None:
         """Cap in epochs where the runs cannot show harm, inf elsewhere; None without counts. -> (domains,)"""

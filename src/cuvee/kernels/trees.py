@@ -25,7 +25,7 @@ def installed() -> bool:
     return find_spec("lightgbm") is not None
 
 
-def can_split(runs: Runs) -> bool:
+def _can_split(runs: Runs) -> bool:
     """Whether a tree of two leaves can be grown without any one fold. runs: the scored ones"""
     sizes = np.bincount(runs.folds)
     return len(sizes) > 1 and len(runs.weights) - int(sizes.max()) >= 2 * LEAF
@@ -48,7 +48,7 @@ class Trees(Fitted):
         """scores: (runs,) of one task, NaN where a run has none"""
         rows = scored_rows(scores)
         scored = runs.take(rows)
-        if not can_split(scored):
+        if not _can_split(scored):
             raise ValueError(f"lightgbm: {len(rows)} runs with a score cannot fill two leaves of {LEAF} once a fold is held out. "
                              "Train more runs, or use the model saturating.")
         weights, fold, values, whole = scored.weights, scored.folds, scores[rows], np.full(len(scores), np.nan)

@@ -24,7 +24,7 @@ from cuvee.kernels.text import hash64
 from cuvee.steps import store
 from cuvee.steps.proxies import gate, scores
 
-VERSION = 4
+VERSION = 5
 LEAST_RUNS = 5  # that must be left without one fold, and that a rank correlation needs
 USES = ("numba", "numpy", "scipy")
 
@@ -51,10 +51,12 @@ def run(work: Work, recipe: Recipe, tokens: store.TokenStore, swarm: Folder, old
 
 
 def uses(model: str) -> tuple[str, ...]:
-    """Packages that shape a fit: an ensemble has trees only where they are installed."""
-    if model == "lightgbm" and not trees.installed():
+    """Packages that shape a fit."""
+    if model != "lightgbm":
+        return USES
+    if not trees.installed():
         raise missing_extra("lightgbm", "lightgbm")
-    return (*USES, "lightgbm") if model in ("ensemble", "lightgbm") and trees.installed() else USES
+    return (*USES, "lightgbm")
 
 
 def _file(place: int) -> str:

@@ -39,7 +39,7 @@ def vouched_caps(setting: Setting, surrogate: Surrogate) -> np.ndarray:
 
 def optimum(setting: Setting, surrogate: Surrogate, risk: float, caps: np.ndarray, tolerance: float = 1e-6) -> Solution:
     """The best of several starts: natural, UniMax, uniform and the mixtures of the swarm that the objective likes best."""
-    fits = surrogate.smoothed().fits
+    fits = surrogate.followed
     aim = objective(setting, fits, risk)
     tried = np.unique(surrogate.runs.weights, axis=0)
     best = tried[np.argsort([aim(weights)[0] for weights in tried], kind="stable")[:_BEST_RUNS]]

@@ -14,10 +14,14 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Ours(Procedure):
-    """rounds: the first of 2 x (topics + bands + 5) runs, later ones of half that; of `setting.runs` in these proportions."""
+    """rounds: the first of 2 x (topics + bands + 5) runs, later ones of half that; of `setting.runs` in these proportions.
+
+    early: whether the search ends where little improvement is expected, or all runs are asked for.
+    """
 
     rounds: int = 1
-    model: str = "saturating"
+    model: str = "ensemble"
+    early: bool = True
     name: ClassVar[str] = "ours"
 
     def sizes(self, setting: Setting) -> list[int]:
@@ -35,7 +39,7 @@ class Ours(Procedure):
         if seen.asked >= len(sizes):
             return Round.ended(len(setting.tokens), "all rounds are done")
         if seen.asked:
-            return next_round(self.model, setting, seen, sizes[seen.asked], rng)
+            return next_round(self.model, setting, seen, sizes[seen.asked], rng, self.early)
         planned = plan_round(setting.natural, setting.topics, setting.bands, setting.caps, rng, sizes[0])
         return Round(np.array([each.weights for each in planned]), tuple(each.kind for each in planned))
 

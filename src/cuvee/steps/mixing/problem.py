@@ -57,9 +57,9 @@ class Problem:
 
     @cached_property
     def fits(self) -> tuple[Fitted, ...]:
-        """What the search follows: every task's models that have slopes."""
+        """What the search follows."""
         try:
-            return self.surrogate.smoothed().fits
+            return self.surrogate.followed
         except ValueError as error:
             raise DataError(f"mix: {error}") from None
 

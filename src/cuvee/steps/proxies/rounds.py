@@ -27,10 +27,9 @@ from cuvee.steps.proxies import gate, training
 from cuvee.steps.proxies.training import Regime, Run
 from cuvee.steps.store import TokenStore
 
-VERSION = 1
+VERSION = 2
 KINDS = {"dirichlet": "proposal", "sparse": "proposal"}  # of the plan, as they are written
-FLAT = "lightgbm"  # the one model that a search cannot follow; rounds are then led by ...
-FOLLOWED = "saturating"
+FLAT = "lightgbm"  # the one model that a search cannot follow; rounds are then led by the default
 LEAST_RUNS = 6  # with a score, for a task to count
 
 
@@ -42,7 +41,11 @@ class Planned(NamedTuple):
 
 def procedure(config: Swarm, model: str) -> Procedure:
     """Who chooses the mixtures."""
-    return Ours(config.rounds, FOLLOWED if model == FLAT else model) if config.procedure == "ours" else PROCEDURES[config.procedure]()
+    return Ours(config.rounds, _leader(model)) if config.procedure == "ours" else PROCEDURES[config.procedure]()
+
+
+def _leader(model: str) -> str:
+    return Ours.model if model == FLAT else model
 
 
 def sizes(recipe: Recipe, names: Sequence[str]) -> list[int]:
@@ -132,8 +135,7 @@ def later(work: Work, recipe: Recipe, tokens: TokenStore, regime: Regime, traine
 
 
 def _uses(recipe: Recipe) -> tuple[str, ...]:
-    ours = recipe.swarm.procedure == "ours"
-    return fit.uses(FOLLOWED if ours and recipe.fit.model == FLAT else recipe.fit.model if ours else FLAT)
+    return fit.uses(_leader(recipe.fit.model) if recipe.swarm.procedure == "ours" else FLAT)
 
 
 def propose(out: Output, recipe: Recipe, planned: Sequence[Planned], files: Mapping[str, str], regime: Regime, tokens: Mapping[str, int],
