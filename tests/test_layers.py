@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "readers": {"errors", "steps"},
     "report": {"errors", "kernels", "engine", "record", "config"},
     "standalone": {"errors", "kernels", "engine", "record", "config", "steps", "report"},
-    "csv_files": {"errors", "engine"},
+    "csv_files": {"errors", "engine", "config"},
     "tabular": {"errors", "kernels", "engine", "config", "csv_files", "steps"},
     "tabular_mix": {"errors", "kernels", "engine", "config", "csv_files", "steps", "tabular"},
     "summary": {"engine", "config", "steps"},

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
+from cuvee.config import Budget
 from cuvee.errors import RecipeError, UsageError
 from cuvee.recipe import load
 from cuvee.template import STARTER, schema_text
@@ -27,6 +29,17 @@ def test_numbers_take_suffixes_and_paths_start_at_the_recipe(tmp_path):
     recipe = load(write(tmp_path, GOOD))
     assert (recipe.budget.target, recipe.budget.proxy, recipe.swarm.max_floored) == (1_500_000_000, 20_000_000, 0.001)
     assert (recipe.work, recipe.sources[0].path) == (str(tmp_path / "out"), str(tmp_path / "in" / "*.jsonl"))
+
+
+@pytest.mark.parametrize("text, count", [("1e12", 10**12), ("1.5e9", 1_500_000_000), ("2E+6", 2_000_000), ("0.5T", 500 * 10**9), ("20", 20), (1e9, 10**9)])
+def test_counts_are_written_in_several_ways(text, count):
+    assert Budget(target=text).target == count
+
+
+@pytest.mark.parametrize("text", ["1e19", "2e1234", "1e-3", "e9", "1.5", "1e3M", -1])
+def test_what_is_no_count_is_an_error(text):
+    with pytest.raises(ValidationError):
+        Budget(target=text)
 
 
 def test_every_file_that_a_key_names_starts_at_the_recipe(tmp_path):

@@ -89,6 +89,11 @@ def test_imported_scores_take_the_place_of_training(brought, exported, tmp_path)
     said = swarm_files.take(*brought, str(write(tmp_path / "s.csv", manifest)))
     place = brought.recipe.swarm.scores
     assert said == f"scores of 12 runs on 2 tasks; {place} has 12 runs. Next: cuvee run RECIPE"
+    assert swarm_files.take(*brought, str(tmp_path / "s.csv")) == said  # the same scores again
+    head, first, *rows = (tmp_path / "s.csv").read_text().splitlines()
+    (tmp_path / "other.csv").write_text("\n".join([head, f"{first.split(',')[0]},,1.5", *rows]))
+    assert f"scores of 12 runs on 2 tasks; 1 of them had others before: {first.split(',')[0]}; " in swarm_files.take(*brought, str(tmp_path / "other.csv"))
+    swarm_files.take(*brought, str(tmp_path / "s.csv"))
     folder = swarm.run(*brought, given=swarm_files.read(place))
     scores = {(row["run"], row["task"]): row["score"] for row in read_table(folder.file("run_scores.parquet")).to_pylist()}
     domains = read_table(folder.file("run_domains.parquet")).to_pylist()

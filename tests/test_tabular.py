@@ -55,6 +55,13 @@ def mix(*more: str, budget: str = "300"):
     return done, json.loads(Path("x.json").read_text()) if done.code == 0 else None
 
 
+def test_counts_may_be_written_as_in_a_recipe(swarm):
+    assert fit("--counts", "c.csv", "--budget", "300").code == 0
+    plain = json.loads(Path("f.json").read_text())["tasks"]
+    write(swarm / "c.csv", ["domain", "tokens"], [[name, f"{count / 1000}K"] for name, count in zip(DOMAINS, TOKENS)])
+    assert fit("--counts", "c.csv", "--budget", "0.3K").code == 0 and json.loads(Path("f.json").read_text())["tasks"] == plain
+
+
 def test_predictions_follow_the_law_in_input_order_with_floats_by_repr(swarm):
     assert fit().code == 0
     weights = np.random.default_rng(2).dirichlet(np.ones(4), 9)

@@ -19,11 +19,11 @@ MIXTURES = ("proposal", "proportional", "unimax", "uniform")  # that mix leaves 
 
 
 def parse_count(value: Any) -> Any:
-    """`50M` -> 50,000,000 (decimal suffixes K, M, B, T)."""
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([KMBT])\s*", value) if isinstance(value, str) else None
+    """`50M` -> 50,000,000 (decimal suffixes K, M, B, T), `1e12` -> 1,000,000,000,000; anything else as it is."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)(?:[eE]\+?([0-9]{1,2})|\s*([KMBT]))\s*", value) if isinstance(value, str) else None
     if match is None:
         return value
-    number = float(match[1]) * SUFFIXES[match[2]]
+    number = float(match[1]) * (SUFFIXES[match[3]] if match[3] else 10.0 ** int(match[2]))
     if number > MOST:
         raise ValueError(f"more than {MOST:.0e}")
     return round(number)

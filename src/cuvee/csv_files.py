@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cuvee.config import parse_count
 from cuvee.engine.store import exists, read_bytes
 from cuvee.errors import DataError, UsageError
 
@@ -35,7 +36,14 @@ class Rows:
         try:
             return float(self.cells[row][column])
         except ValueError:
-            raise DataError(f"{self.path}, run {self.keys[row]}, column {self.columns[column]}: '{self.cells[row][column]}' is not a number.") from None
+            raise DataError(f"{self.path}, {self.first or 'row'} {self.keys[row]}, column {self.columns[column]}: '{self.cells[row][column]}' is not a number.") from None
+
+    def count(self, row: int, column: int) -> float:
+        """A number that may be written as in a recipe, `600B`."""
+        try:
+            return float(parse_count(self.cells[row][column]))
+        except ValueError:
+            return self.number(row, column)
 
 
 def read_rows(path: str) -> Rows:
@@ -120,7 +128,7 @@ def read_counts(path: str, domains: Sequence[str], where: str) -> np.ndarray:
     if rows.columns != ["tokens"]:
         raise DataError(f"{path}: columns {rows.first}, {', '.join(rows.columns)}; a CSV of counts has domain,tokens.")
     same_names("domain", (where, domains), (path, rows.keys))
-    tokens = {key: rows.number(row, 0) for row, key in enumerate(rows.keys)}
+    tokens = {key: rows.count(row, 0) for row, key in enumerate(rows.keys)}
     for name, count in tokens.items():
         if not (math.isfinite(count) and count > 0):
             raise DataError(f"{path}, domain {name}: {count:g} tokens; it must have some. Leave a domain without tokens out of all files.")

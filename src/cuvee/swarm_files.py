@@ -196,7 +196,9 @@ def take(work: Work, recipe: Recipe, tokens: TokenStore, path: str) -> str:
         merged = merged._replace(scores={name: row for name, row in merged.scores.items() if name in names})  # other scores led to another round
     _write_scores(url, merged)
     more = f"; round {following[0].round} has {len(following)} runs: cuvee swarm export RECIPE -o DIR" if following else ". Next: cuvee run RECIPE"
-    return f"scores of {len(new.scores)} runs on {len(new.tasks)} tasks; {url} has {len(merged.scores)} runs{more}"
+    changed = [name for name, row in (_ordered(old, new.tasks) if old else {}).items() if repr(new.scores.get(name, row)) != repr(row)]
+    other = f"; {len(changed)} of them had others before: {', '.join(changed[:csv_files.SHOWN])}" if changed else ""
+    return f"scores of {len(new.scores)} runs on {len(new.tasks)} tasks{other}; {url} has {len(merged.scores)} runs{more}"
 
 
 def _ordered(old: Given, order: Sequence[str]) -> dict[str, tuple[float, ...]]:

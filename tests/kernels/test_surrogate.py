@@ -55,7 +55,6 @@ def test_a_model_predicts_new_runs_of_its_own_law(model):
 def test_gradients_are_those_of_the_values(model, counted):
     runs = swarm(0, 60, counted)
     fitted = fit(model, runs, saturating_truth(runs) + np.random.default_rng(1).normal(size=60) * 0.01)
-    fitted = fitted if fitted.smooth else fitted.smoothed()
     at, step = swarm(2, 5).weights, 1e-6
     for value, gradient in ((fitted.predict, fitted.gradient), (fitted.deviation, fitted.deviation_gradient)):
         moves = [value(at + step * axis) - value(at - step * axis) for axis in np.eye(DOMAINS)]

@@ -86,6 +86,8 @@ def test_the_search_ends_where_less_is_expected_than_half_the_noise(first):
     for found, ended in ((free, False), (tied, True)):
         assert (found.facts["expected_improvement"] < 0.5 * found.facts["noise"]) == ended == bool(found.why) == (len(found.weights) == 0)
     assert "under half the noise" in tied.why and tied.weights.shape == (0, 8)
+    asked = improve.next_round("saturating", setting(kl=1e3), first, 12, np.random.default_rng(2), early=False)
+    assert len(asked.weights) == 12 and not asked.why
 
 
 def test_a_fit_that_sees_nothing_does_not_end_the_search(first):
