@@ -3,6 +3,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.groups import Groups
 from cuvee.kernels.search import Objective, Solution, minimise, stationarity_gap
 
@@ -11,6 +12,12 @@ _ROUNDS = 40
 _HOPELESS = 1e7  # pressure from which limits that are not kept cannot be
 _FIRST = 1e-2  # kkt of the first round; each is _MORE times nearer
 _PRESSURE, _MORE = 10.0, 4.0  # weight of an excess squared, and its growth where an excess has not halved
+
+
+def no_rise(fitted: Fitted, natural: np.ndarray, allowed: float, margin: float = 0.0) -> Objective:
+    """(score - score of the natural mixture - allowed) / spread + margin, <= 0 where a protected task is kept."""
+    most, spread = fitted.predict(natural[None])[0] + allowed, fitted.spread or 1.0
+    return lambda weights: (float((fitted.predict(weights[None])[0] - most) / spread + margin), fitted.gradient(weights[None])[0] / spread)
 
 
 def minimise_within(objective: Objective, limits: Sequence[Objective], starts: np.ndarray, caps: np.ndarray, tolerance: float = 1e-6,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuvee.kernels.procedures.base import Seen, Setting
-from cuvee.kernels.protect import minimise_within
+from cuvee.kernels.protect import minimise_within, no_rise
 from cuvee.kernels.search import Objective, Solution, mixture_objective
 from cuvee.kernels.simplex import epoch_caps, uniform, unimax
 from cuvee.kernels.surrogate import Fitted, Surrogate, fit_tasks
@@ -45,14 +45,6 @@ def optimum(setting: Setting, surrogate: Surrogate, risk: float, caps: np.ndarra
     best = tried[np.argsort([aim(weights)[0] for weights in tried], kind="stable")[:_BEST_RUNS]]
     even = uniform(len(setting.tokens))
     starts = np.vstack([setting.natural, unimax(setting.tokens, setting.budget, setting.max_epochs), even, best])
-    return minimise_within(aim, protection(setting, fits), starts, caps, tolerance, groups=setting.limits)[0]
-
-
-def protection(setting: Setting, fits: Sequence[Fitted]) -> list[Objective]:
-    """(score - natural score - allowed) / spread of every protected task, <= 0 where it is kept."""
-    def limit(fit: Fitted, allowed: float) -> Objective:
-        most, spread = fit.predict(setting.natural[None])[0] + allowed, fit.spread or 1.0
-        return lambda weights: (float((fit.predict(weights[None])[0] - most) / spread), fit.gradient(weights[None])[0] / spread)
-
     allowed = np.full(len(fits), np.inf) if setting.protect is None else setting.protect
-    return [limit(fit, most) for fit, most in zip(fits, allowed.tolist()) if np.isfinite(most)]
+    limits = [no_rise(fit, setting.natural, most) for fit, most in zip(fits, allowed.tolist()) if np.isfinite(most)]
+    return minimise_within(aim, limits, starts, caps, tolerance, groups=setting.limits)[0]

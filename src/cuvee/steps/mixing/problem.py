@@ -19,7 +19,7 @@ from cuvee.errors import DataError, UsageError, nearest
 from cuvee.kernels.frozen import Frozen
 from cuvee.kernels.groups import Groups, excess, quantize_groups
 from cuvee.kernels.optimism import draw_optima, optimism
-from cuvee.kernels.protect import KEPT, minimise_within
+from cuvee.kernels.protect import KEPT, minimise_within, no_rise
 from cuvee.kernels.search import Objective, Solution, mixture_objective
 from cuvee.kernels.simplex import check_reach, epoch_caps, proportional, temperature, uniform, unimax
 from cuvee.kernels.surrogate import Fitted, Surrogate
@@ -103,14 +103,9 @@ class Problem:
         return Mean(float(scale @ (scores - anchors)), float(scale @ errors))
 
     def protection(self, margin: np.ndarray) -> list[Objective]:
-        """(score - natural score - allowed) / spread + margin of every protected task, <= 0 where it is kept."""
+        """What holds every protected task. margin: (protected,)"""
         fits = dict(zip(self.surrogate.tasks, self.fits))
-
-        def limit(fitted: Fitted, allowed: float, more: float) -> Objective:
-            most, spread = fitted.predict(self.natural[None])[0] + allowed, fitted.spread or 1.0
-            return lambda weights: (float((fitted.predict(weights[None])[0] - most) / spread + more), fitted.gradient(weights[None])[0] / spread)
-
-        return [limit(fits[name], allowed, more) for (name, allowed), more in zip(self.config.protect.items(), margin)]
+        return [no_rise(fits[name], self.natural, allowed, more) for (name, allowed), more in zip(self.config.protect.items(), margin)]
 
     def search(self, objective: Objective, limits: Sequence[Objective], starts: np.ndarray, caps: np.ndarray,
                tolerance: float = TOLERANCE) -> tuple[Solution, np.ndarray]:
