@@ -172,6 +172,7 @@ def test_tables_golden():
              line("a", "ours", 0, 0.2, **told), line("a", "ours", 1, 0.2, **told), line("b", "ours", 0, 0.3, **told), line("b", "ours", 1, 0.3, **told)]
     text = tables.report(plays, [{"world": "a", "sure": 1.0}, {"world": "b", "sure": 0.5}], [{"world": "c", "missing": "no data"}])
     assert "| 64 | climb | 2 | 0.250 | 0.175 to 0.325 | 0.40 | 0.250 | 1 | 64 | 1.0 |" in text
+    assert "| 64 | climb | 2 | 0.250 | 0.250 | 0.250 | 0.250 | 1 | +0.000 |" in text  # .4 beside .2, .1 beside .3
     assert "| ours | 4 | 90.0% | +0.20 | 100% | 0% | 50% |" in text
     assert "- b, 64 runs: ours 0.30; climb 0.10" in text and "- a, 64" not in text and "- not played: c: no data" in text
 

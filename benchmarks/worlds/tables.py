@@ -15,7 +15,7 @@ _BEATEN = 0.02  # regret by which another procedure must be better for a world t
 def report(plays: Sequence[Line], optima: Sequence[Line], missing: Sequence[Line]) -> str:
     """plays: lines of plays.jsonl; optima, missing: of optima.jsonl"""
     scored, failed = [line for line in plays if "failed" not in line], [line for line in plays if "failed" in line]
-    parts = [overall(scored), by_family(scored), by_world(scored, optima), honesty(scored), lost(scored)]
+    parts = [overall(scored), beside(scored), by_family(scored), by_world(scored, optima), honesty(scored), lost(scored)]
     parts += [f"- not played: {line['world']}: {line['missing']}" for line in missing]
     parts += [f"- failed: {line['procedure']} on {line['world']}, {line['runs']} runs, seed {line['seed']}: {line['failed']}" for line in failed]
     return "\n\n".join(parts)
@@ -59,6 +59,20 @@ def overall(plays: Sequence[Line]) -> str:
 
 def _ours(plays: Sequence[Line], world: str) -> bool:
     return next(line["ours"] for line in plays if line["world"] == world)
+
+
+def beside(plays: Sequence[Line], base: str = "ours") -> str:
+    """Every other procedure on the worlds that both played: how often it is better than `base`, and by how much."""
+    found, rows = regrets(plays), []
+    for runs in named(plays, "runs"):
+        for who in named(plays, "procedure"):
+            pairs = np.array([(value, found[world, base, runs]) for (world, name, count), value in found.items()
+                              if (name, count) == (who, runs) and who != base and (world, base, runs) in found])
+            if len(pairs):
+                gaps = pairs[:, 0] - pairs[:, 1]
+                rows.append([str(runs), who, str(len(pairs)), *(f"{each:.3f}" for each in (*np.median(pairs, axis=0), *pairs.mean(axis=0))),
+                             f"{(gaps < 0).sum()}", f"{np.median(gaps):+.3f}"])
+    return table(["runs", "procedure", "worlds", "median regret", f"of {base}", "mean regret", f"of {base}", "better in", "median difference"], rows)
 
 
 def by_family(plays: Sequence[Line]) -> str:
