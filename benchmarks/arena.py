@@ -1,6 +1,6 @@
 """Procedures against worlds whose best mixture is known: what each loses of the gain that was to be had (docs/synthetic.md).
 
-    python benchmarks/arena.py [--procedures ours,ours-rounds,regmix,climb,olmix] [--worlds pairs,gp-1m] [--runs 64,112] [--seeds 2] [--out FOLDER]
+    python benchmarks/arena.py [--procedures ours,ours-rounds-all,olmix] [--worlds pairs,gp-1m] [--runs 64,112] [--seeds 2] [--out FOLDER]
 
 Every game is a line of FOLDER/plays.jsonl, so a broken run goes on where it stopped; delete the file after a change of a
 procedure. Worlds over 50 domains are played once, with the most runs. Prints Markdown.

@@ -38,5 +38,5 @@ class BestRun(Ours):
 
 
 BASELINES: dict[str, Callable[[], Procedure]] = {
-    "unimax": UniMax, "best-run": BestRun, "saturating": lambda: Ours(1, "saturating"), "saturating-rounds": lambda: Ours(ROUNDS, "saturating", early=False),
-    "ours-rounds-all": lambda: Ours(ROUNDS, early=False)}
+    "unimax": UniMax, "best-run": BestRun, "saturating": lambda: Ours(1, "saturating"), "saturating-rounds": lambda: Ours(ROUNDS, "saturating", stop=0.0),
+    "ours-rounds-all": lambda: Ours(ROUNDS, stop=0.0)}

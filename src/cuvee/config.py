@@ -209,7 +209,8 @@ class Swarm(Section):
     gpus: Annotated[Annotated[int, Field(ge=0)] | None, BeforeValidator(_auto)] = None  # accelerators of a group; 0 trains on CPUs; auto: this machine's, or one of a Ray cluster that has some
     device_memory: Annotated[Count, Field(ge=1)] | None = None  # bytes of one accelerator, such as 80B; None: as jax says, 16B where it sees none
     procedure: Literal["ours", "regmix", "climb", "olmix"] = "ours"  # who chooses the mixtures: kernels/procedures, each with its paper's settings
-    rounds: Annotated[int, Field(ge=1)] = 3  # of `ours`, at most; it ends where the expected improvement is under half the noise
+    rounds: Annotated[int, Field(ge=1)] = 3  # of `ours`, at most
+    stop: Annotated[float, Field(ge=0)] = 0.5  # expected improvement, in noises of a run, under which no later round is trained; 0 trains all (benchmarks/arena.py)
     runs: Annotated[int, Field(ge=10)] | None = None  # of all rounds together, 10 of them repeats and baselines; None: 2 x (topics + bands + 5) and half of that in each later round, or as many as the paper has
     task_items: Annotated[int, Field(ge=1)] = 200  # records an evaluation, by hash
     heldout_items: Annotated[int, Field(ge=1)] = 32  # held-out documents a domain, by hash; their first seq_len tokens are read

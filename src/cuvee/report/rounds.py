@@ -22,7 +22,7 @@ def rounds(found: Mapping[str, Any] | None) -> Html:
     known = [name for name in WHAT if any(name in one for one in each)]
     if known:
         parts.append(note("The weighted mean score is in SDs of the swarm so far, with the pull towards natural shares; lower is better. A round is trained "
-                          "where runs are expected to improve on the best mixture tried by half the noise of a run. The trust region is a distance "
+                          "where runs are expected to improve on the best mixture tried by swarm.stop times the noise of a run. The trust region is a distance "
                           "between square roots of weights."))
     rows = [[one["round"], one["runs"], *(one.get(name) for name in known)] for one in each]
     return section("rounds", "Rounds", *parts, table(["round", "runs", *(WHAT[name] for name in known)], rows, numbers=range(2 + len(known))))

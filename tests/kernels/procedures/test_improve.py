@@ -52,7 +52,7 @@ def test_the_trust_region_grows_with_success_and_shrinks_without(first):
 
 
 def test_runs_of_a_later_round_are_better_than_those_of_the_first(first):
-    found = improve.next_round("saturating", setting(), first, 12, np.random.default_rng(2))
+    found = improve.next_round("saturating", setting(), first, 12, np.random.default_rng(2), 0.5)
     kinds = np.array(found.kinds)
     assert [int((kinds == kind).sum()) for kind in ("optimum", "improve", "explore")] == [2, 4, 6]
     assert np.array_equal(found.weights[0], found.weights[1]) and len(np.unique(found.weights, axis=0)) == 11
@@ -81,18 +81,18 @@ def test_what_is_explored_is_what_the_draws_disagree_on(first):
 
 
 def test_the_search_ends_where_less_is_expected_than_half_the_noise(first):
-    free = improve.next_round("saturating", setting(), first, 12, np.random.default_rng(2))
-    tied = improve.next_round("saturating", setting(kl=1e3), first, 12, np.random.default_rng(2))  # nothing is better than natural
+    free = improve.next_round("saturating", setting(), first, 12, np.random.default_rng(2), 0.5)
+    tied = improve.next_round("saturating", setting(kl=1e3), first, 12, np.random.default_rng(2), 0.5)  # nothing is better than natural
     for found, ended in ((free, False), (tied, True)):
         assert (found.facts["expected_improvement"] < 0.5 * found.facts["noise"]) == ended == bool(found.why) == (len(found.weights) == 0)
-    assert "under half the noise" in tied.why and tied.weights.shape == (0, 8)
-    asked = improve.next_round("saturating", setting(kl=1e3), first, 12, np.random.default_rng(2), early=False)
+    assert "under 0.5 of the noise" in tied.why and tied.weights.shape == (0, 8)
+    asked = improve.next_round("saturating", setting(kl=1e3), first, 12, np.random.default_rng(2), 0.0)
     assert len(asked.weights) == 12 and not asked.why
 
 
 def test_a_fit_that_sees_nothing_does_not_end_the_search(first):
     few = Seen(first.weights[:12], first.scores[:12], first.rounds[:12])  # repeats of two mixtures, and four others
-    found = improve.next_round("saturating", setting(), few, 6, np.random.default_rng(2))
+    found = improve.next_round("saturating", setting(), few, 6, np.random.default_rng(2), 0.5)
     assert found.facts["missed"] > found.facts["noise"] and not found.why
 
 

@@ -57,8 +57,10 @@ def test_a_round_that_promises_less_than_its_noise_is_not_trained(made):
     work = Work(made.work.url, LocalEngine(1), Progress(said))
     quiet = changed(made, swarm={"runs": 16, "rounds": 3}, mix={"kl": 1e6}, fit={"min_snr": 0.0, "min_predictability": -1.0})  # nothing is better than natural
     found = read_json(swarm.run(work, quiet, made.tokens).file("rounds.json"))["rounds"]
-    assert [each["runs"] for each in found] == [10, 0] and "under half the noise" in found[1]["why"]
+    assert [each["runs"] for each in found] == [10, 0] and "under 0.5 of the noise" in found[1]["why"]
     assert "swarm: no round 2: the expected improvement" in said.getvalue()
+    stubborn = changed(made, swarm={"runs": 16, "rounds": 3, "stop": 0}, mix={"kl": 1e6}, fit={"min_snr": 0.0, "min_predictability": -1.0})
+    assert [each["runs"] for each in read_json(swarm.run(work, stubborn, made.tokens).file("rounds.json"))["rounds"]] == [10, 3, 3]
 
 
 def test_a_proposal_knows_only_what_was_trained(made, grown, recipe):

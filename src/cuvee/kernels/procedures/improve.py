@@ -22,7 +22,6 @@ from cuvee.kernels.surrogate import Fitted
 DRAWS = 64  # fits that might have been
 AIMS = 16   # of these, whose optima are candidates
 AROUND = 128  # random candidates around each of the incumbent and the optimum
-STOP = 0.5  # of the noise of a run's weighted mean: a smaller expected improvement ends the search
 EXPLORED = 0.5  # share of a round for mixtures that tell most of what is not known, within the trust region or not
 REPEATS = 2  # runs of the optimum itself, so that noise near it is known; one where a round has fewer than 6
 _POOL, _PROMISING = 10, 1 / 3  # mixtures for each that is explored, and the best share of them, which is looked at
@@ -57,8 +56,8 @@ class Beliefs:
         return np.array([self.value(mixtures, fits) for fits in self.redrawn])
 
 
-def next_round(model: str, setting: Setting, seen: Seen, count: int, rng: np.random.Generator, early: bool = True) -> Round:
-    """`count` runs more, or where `early` none if the expected improvement is under half the noise."""
+def next_round(model: str, setting: Setting, seen: Seen, count: int, rng: np.random.Generator, stop: float) -> Round:
+    """`count` runs more, or none where the expected improvement is under `stop` times the noise."""
     surrogate = fitted(model, setting, seen)
     fits = surrogate.followed
     weights = weighed(setting, fits)
@@ -76,8 +75,8 @@ def next_round(model: str, setting: Setting, seen: Seen, count: int, rng: np.ran
     gain = float(expected(base[:, None] - values, missed * near).max())
     facts = {"best": float(beliefs.value(best[None])[0]), "goal": float(beliefs.value(goal[None])[0]), "expected_improvement": gain,
              "noise": noise, "missed": missed, "radius": radius}
-    if early and gain < STOP * noise:
-        return Round.ended(len(best), f"the expected improvement, {gain:.3g}, is under half the noise of a run, {noise:.3g} SDs of the swarm", facts)
+    if gain < stop * noise:
+        return Round.ended(len(best), f"the expected improvement, {gain:.3g}, is under {stop:g} of the noise of a run, {noise:.3g} SDs of the swarm", facts)
     same = min(REPEATS if count >= 6 else 1, count)
     explored = max(min(int(EXPLORED * count), count - same - 1), 0)
     chosen = batch(values, np.minimum(base, beliefs.values(goal[None])[:, 0]), count - same - explored)

@@ -16,12 +16,12 @@ ROUNDS = 3
 class Ours(Procedure):
     """rounds: the first of 2 x (topics + bands + 5) runs, later ones of half that; of `setting.runs` in these proportions.
 
-    early: whether the search ends where little improvement is expected, or all runs are asked for.
+    stop: expected improvement, in noises of a run, under which the search ends; 0 asks for all runs.
     """
 
     rounds: int = 1
     model: str = "ensemble"
-    early: bool = True
+    stop: float = 0.5
     name: ClassVar[str] = "ours"
 
     def sizes(self, setting: Setting) -> list[int]:
@@ -39,7 +39,7 @@ class Ours(Procedure):
         if seen.asked >= len(sizes):
             return Round.ended(len(setting.tokens), "all rounds are done")
         if seen.asked:
-            return next_round(self.model, setting, seen, sizes[seen.asked], rng, self.early)
+            return next_round(self.model, setting, seen, sizes[seen.asked], rng, self.stop)
         planned = plan_round(setting.natural, setting.topics, setting.bands, setting.caps, rng, sizes[0])
         return Round(np.array([each.weights for each in planned]), tuple(each.kind for each in planned))
 

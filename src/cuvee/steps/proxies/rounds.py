@@ -41,7 +41,7 @@ class Planned(NamedTuple):
 
 def procedure(config: Swarm, model: str) -> Procedure:
     """Who chooses the mixtures."""
-    return Ours(config.rounds, _leader(model)) if config.procedure == "ours" else PROCEDURES[config.procedure]()
+    return Ours(config.rounds, _leader(model), config.stop) if config.procedure == "ours" else PROCEDURES[config.procedure]()
 
 
 def _leader(model: str) -> str:
@@ -123,7 +123,7 @@ def _planned(recipe: Recipe, regime: Regime, mixtures: np.ndarray, kinds: Sequen
 def later(work: Work, recipe: Recipe, tokens: TokenStore, regime: Regime, trained: Folder, scored: Folder, planned: Sequence[Planned],
           number: int, prefix: str) -> tuple[list[Planned], dict[str, Any]]:
     """The runs of round `number`, and the facts that led to them; no run where the search ends."""
-    rule = {"swarm": {"procedure": recipe.swarm.procedure, "rounds": recipe.swarm.rounds, "runs": recipe.swarm.runs}, "mix": recipe.mix.identity(),
+    rule = {"swarm": {"procedure": recipe.swarm.procedure, "rounds": recipe.swarm.rounds, "runs": recipe.swarm.runs, "stop": recipe.swarm.stop}, "mix": recipe.mix.identity(),
             "protected": recipe.protected, "fit": recipe.fit.identity(), "roles": gate.roles(recipe), "target": recipe.budget.target, "seed": recipe.seed}
     step = Step(f"{prefix}.round{number}", VERSION, {**rule, "runs": [[each.run.key, each.round] for each in planned]},
                 (tokens.fingerprint, trained.fingerprint, scored.fingerprint), _uses(recipe))
