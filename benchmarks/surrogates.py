@@ -25,7 +25,7 @@ from cuvee.kernels.runs import Runs  # noqa: E402
 from cuvee.kernels.search import minimise, mixture_objective  # noqa: E402
 from cuvee.kernels.settings import FACTORED  # noqa: E402
 from cuvee.kernels.simplex import project_kl  # noqa: E402
-from cuvee.kernels.surrogate import MODELS, fit, fit_tasks  # noqa: E402
+from cuvee.kernels.surrogate import MODELS, fit, fit_tasks, form  # noqa: E402
 
 SIZES = (32, 64, 128, 256, 512)
 SUBSETS = 3
@@ -70,8 +70,7 @@ def accuracy(folder, models, sizes, threads):
 
 
 def wide(threads, topics=40, bands=5, tasks=50, runs=240):
-    """Seconds of a fit over many domains and tasks, with and without topics and bands, and of one solve; its value less that of an
-    exact convex solver (SLSQP). Half of the tasks follow a law of topic x band, the others one of each domain."""
+    """Seconds of a fit over many domains and tasks, with and without topics and bands, and of one solve. Half of the tasks follow a law of topic x band, the others one of each domain."""
     domains = topics * bands
     rng = np.random.default_rng(0)
     natural = rng.dirichlet(np.full(domains, 3.0))
@@ -86,17 +85,21 @@ def wide(threads, topics=40, bands=5, tasks=50, runs=240):
     new = np.array([rng.dirichlet(np.full(domains, 2.0)) for _ in range(500)])
     truth = np.column_stack([np.exp(-(1 - np.exp(-new * rate)) @ gain) for gain in gains])
     names = [f"t{topic:02d}.q{band + 1}" for topic, band in zip(*grid)], [str(task) for task in range(tasks)]
-    for known in (None, grid):
+    for model, known in (("saturating", None), ("saturating", grid), ("ensemble", grid)):
         start, spent = time.perf_counter(), time.process_time()
-        fits = fit_tasks("saturating", *names, replace(swarm, grid=known), scores, threads).fits
+        fits = fit_tasks(model, *names, replace(swarm, grid=known), scores, threads).fits
         seconds, spent = time.perf_counter() - start, time.process_time() - spent
         ranks = np.array([spearman(fitted.predict(new), values) for fitted, values in zip(fits, truth.T)])
-        print(f"\n{runs} runs x {domains} domains x {tasks} tasks, {threads} threads: saturating fit, {'each domain' if known is None else 'topic x band'}: "
+        taken = [form(fitted.to_dict()) == FACTORED for fitted in fits]
+        print(f"\n{runs} runs x {domains} domains x {tasks} tasks, {threads} threads: {model} fit, {'each domain' if known is None else 'topic x band'}: "
               f"{seconds:.1f} s, {spent:.1f} of CPU; Spearman on 500 new mixtures {ranks[:tasks // 2].mean():.3f} where the law is topic x band (taken by "
-              f"{sum(fitted.settings['form'] == FACTORED for fitted in fits[:tasks // 2])} of {tasks // 2}), {ranks[tasks // 2:].mean():.3f} where not "
-              f"({sum(fitted.settings['form'] == FACTORED for fitted in fits[tasks // 2:])} of {tasks - tasks // 2})", flush=True)
-    caps = np.minimum(2.0 / rate, 1.0)
-    objective = mixture_objective(fits, np.full(tasks, 1 / tasks), natural, 0.05, 0.0)
+              f"{sum(taken[:tasks // 2])} of {tasks // 2}), {ranks[tasks // 2:].mean():.3f} where not "
+              f"({sum(taken[tasks // 2:])} of {tasks - tasks // 2})", flush=True)
+        solve(mixture_objective(fits, np.full(tasks, 1 / tasks), natural, 0.05, 0.0), natural, np.minimum(2.0 / rate, 1.0))
+
+
+def solve(objective, natural, caps):
+    """Seconds of one search without caution, and its value less that of an exact solver, where the problem is convex."""
     start = time.perf_counter()
     found = minimise(objective, natural, caps)
     seconds = time.perf_counter() - start

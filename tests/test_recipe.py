@@ -36,7 +36,7 @@ def test_counts_are_written_in_several_ways(text, count):
     assert Budget(target=text).target == count
 
 
-@pytest.mark.parametrize("text", ["1e19", "2e1234", "1e-3", "e9", "1.5", "1e3M", -1])
+@pytest.mark.parametrize("text", ["1e19", "2e1234", "0.0001K", "1.5e0", "1e-3", "e9", "1.5", "1e3M", -1])
 def test_what_is_no_count_is_an_error(text):
     with pytest.raises(ValidationError):
         Budget(target=text)

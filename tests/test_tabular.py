@@ -104,7 +104,7 @@ def change(path: Path, row: int, column: int, value: str | None) -> None:
     ("m.csv", 0, 2, "web", "column web occurs more than once"), ("m.csv", 3, None, None, "1 runs of s.csv are not in m.csv: r2. Both must name the same runs"),
     ("m.csv", 0, 2, " ", "column 2 has no name"), ("m.csv", 3, 0, "", "key 3 has no name"),
     ("s.csv", 3, None, None, "1 runs of m.csv are not in s.csv: "), ("s.csv", 3, 1, "x", "'x' is not a number"), ("s.csv", 3, 1, "inf", "inf is not a score"),
-    ("c.csv", 1, 0, "t04", "1 domains of m.csv are not in c.csv: t03.q2"), ("c.csv", 1, 1, "0", "domain t03.q2: 0 tokens"), ("c.csv", 0, 1, "size", "a CSV of counts has domain,tokens")])
+    ("c.csv", 1, 0, "t04", "1 domains of m.csv are not in c.csv: t03.q2"), ("c.csv", 1, 1, "0", "domain t03.q2: 0 tokens"), ("c.csv", 1, 1, "1e19", "domain t03.q2: 1e+19 tokens; 1e+18 is the most"), ("c.csv", 0, 1, "size", "a CSV of counts has domain,tokens")])
 def test_what_is_off_is_said_with_its_place(swarm, file, row, column, value, said):
     change(swarm / file, row, column, value)
     done = fit("--counts", "c.csv", "--budget", "300")
@@ -125,6 +125,14 @@ def test_empty_and_nan_cells_leave_out_that_run_for_that_task(swarm):
     assert done.code == 0 and "2 scores are missing; these runs are left out there: mmlu (2)" in done.err
     held = {task["name"]: task["out_of_fold"] for task in json.loads((swarm / "f.json").read_text())["tasks"]}
     assert [each.count(None) for each in held.values()] == [2, 0]
+
+
+def test_a_task_that_was_scored_on_one_mixture_alone_is_an_error(swarm):
+    weights = np.vstack([np.tile([0.4, 0.3, 0.2, 0.1], (6, 1)), np.random.default_rng(3).dirichlet(np.ones(4), 9)])
+    write(swarm / "m.csv", ["run", *DOMAINS], [[f"r{i}", *row] for i, row in enumerate(weights.tolist())])
+    write(swarm / "s.csv", ["run", *TASKS], [[f"r{i}", 1 + i / 100 if i < 6 else "", 2 + i / 50] for i in range(15)])
+    done = cuvee("fit", "--mixtures", "m.csv", "--scores", "s.csv", "-o", "f.json")
+    assert done.code == 1 and f"task {TASKS[0]}: all 6 runs with a score are of the same mixture" in done.err
 
 
 def test_too_few_runs_and_trees_that_cannot_split_are_errors(swarm):
@@ -151,7 +159,7 @@ def test_trees_of_few_runs_a_domain_are_said(swarm):
     (["fit", "--mixtures", "m.csv", "--scores", "s.csv", "-o", "f.json", "--model", "linaer"], "Did you mean 'linear'?"),
     (["fit", "--mixtures", "m.csv", "--scores", "s.csv", "-o", "f.json", "--counts", "c.csv"], "--counts and --budget go together"),
     (["predict", "no.json", "--mixtures", "m.csv", "-o", "p.csv"], "no such file: no.json"),
-    (["mix", "f.json", "--counts", "c.csv", "--budget", "much", "-o", "x.json"], "--budget much: a number of tokens"),
+    (["mix", "f.json", "--counts", "c.csv", "--budget", "much", "-o", "x.json"], "--budget much: a whole number of tokens"),
     (["mix", "f.json", "--counts", "c.csv", "--budget", "1K", "--group", "code=t03.*:0.1", "-o", "x.json"], "write name=domains:low:high"),
     (["mix", "f.json", "--counts", "c.csv", "--budget", "1K", "--group", "code=t03.*:0.3:0.1", "-o", "x.json"], "low 0.3 is over high 0.1"),
     (["mix", "f.json", "--counts", "c.csv", "--budget", "1K", "--protect", "mmlu", "-o", "x.json"], "write task=number"),

@@ -26,6 +26,8 @@ def parse_count(value: Any) -> Any:
     number = float(match[1]) * (SUFFIXES[match[3]] if match[3] else 10.0 ** int(match[2]))
     if number > MOST:
         raise ValueError(f"more than {MOST:.0e}")
+    if abs(number - round(number)) > 1e-6:
+        raise ValueError("not a whole number")
     return round(number)
 
 

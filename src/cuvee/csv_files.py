@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cuvee.config import parse_count
+from cuvee.config import MOST, parse_count
 from cuvee.engine.store import exists, read_bytes
 from cuvee.errors import DataError, UsageError
 
@@ -130,6 +130,8 @@ def read_counts(path: str, domains: Sequence[str], where: str) -> np.ndarray:
     same_names("domain", (where, domains), (path, rows.keys))
     tokens = {key: rows.count(row, 0) for row, key in enumerate(rows.keys)}
     for name, count in tokens.items():
+        if count > MOST:
+            raise DataError(f"{path}, domain {name}: {count:g} tokens; {MOST:.0e} is the most.")
         if not (math.isfinite(count) and count > 0):
             raise DataError(f"{path}, domain {name}: {count:g} tokens; it must have some. Leave a domain without tokens out of all files.")
     return np.array([tokens[name] for name in domains])

@@ -184,6 +184,7 @@ def take(work: Work, recipe: Recipe, tokens: TokenStore, path: str) -> str:
         raise DataError(f"{path} and {url} do not have the same tasks: {', '.join(odd[:5])} in one alone. Import the same columns, or delete {url}.")
     merged = Given(path, new.tasks, {**(_ordered(old, new.tasks) if old else {}), **new.scores})
     following: list[Planned] = []
+    gone: list[str] = []
     try:
         swarm.run(work, recipe, tokens, given=merged)
     except MissingScores as error:
@@ -193,12 +194,14 @@ def take(work: Work, recipe: Recipe, tokens: TokenStore, path: str) -> str:
         digits = imported.mark(recipe, tokens, training.regime(recipe, tokens, recipe.swarm.depth, recipe.budget.proxy))
         imported.check_known(new, error.planned, digits)
         names = {imported.name(each.run, digits) for each in error.planned}
+        gone = [name for name in merged.scores if name not in names]
         merged = merged._replace(scores={name: row for name, row in merged.scores.items() if name in names})  # other scores led to another round
     _write_scores(url, merged)
     more = f"; round {following[0].round} has {len(following)} runs: cuvee swarm export RECIPE -o DIR" if following else ". Next: cuvee run RECIPE"
     changed = [name for name, row in (_ordered(old, new.tasks) if old else {}).items() if repr(new.scores.get(name, row)) != repr(row)]
     other = f"; {len(changed)} of them had others before: {', '.join(changed[:csv_files.SHOWN])}" if changed else ""
-    return f"scores of {len(new.scores)} runs on {len(new.tasks)} tasks{other}; {url} has {len(merged.scores)} runs{more}"
+    left = f"; {len(gone)} runs were of rounds to which other scores led, and are left out: {', '.join(gone[:csv_files.SHOWN])}" if gone else ""
+    return f"scores of {len(new.scores)} runs on {len(new.tasks)} tasks{other}{left}; {url} has {len(merged.scores)} runs{more}"
 
 
 def _ordered(old: Given, order: Sequence[str]) -> dict[str, tuple[float, ...]]:

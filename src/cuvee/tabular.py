@@ -87,6 +87,10 @@ def _check_enough(tasks: Sequence[str], values: np.ndarray, runs: Runs) -> None:
             raise DataError(f"fit: task {task}: a surrogate needs at least {LEAST_RUNS} runs with a score; got {count}. Add runs, or leave the task out.")
     if not np.ptp(runs.weights, axis=0).any():
         raise DataError(f"fit: all {len(runs.weights)} runs are of the same mixture, which says nothing of others. Train some of other weights.")
+    for task, scored in zip(tasks, np.isfinite(values).T):
+        if not np.ptp(runs.weights[scored], axis=0).any():
+            raise DataError(f"fit: task {task}: all {scored.sum()} runs with a score are of the same mixture, which says nothing of others. "
+                            "Score others, or leave the task out.")
 
 
 def _runs(rows: Rows, weights: np.ndarray, counts: str | None, budget: int | None) -> Runs:
@@ -198,8 +202,8 @@ def tokens_of(option: str, text: str) -> int:
     """`50M` -> 50,000,000."""
     try:
         count = float(parse_count(text))
-        if count > MOST:
+        if count > MOST or count != int(count):
             raise OverflowError
         return int(count)
     except (ValueError, OverflowError):
-        raise UsageError(f"{option} {text}: a number of tokens, such as 1000000 or 50M, and {MOST:.0e} at most") from None
+        raise UsageError(f"{option} {text}: a whole number of tokens, such as 1000000 or 50M, and {MOST:.0e} at most") from None

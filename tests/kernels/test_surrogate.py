@@ -117,9 +117,23 @@ def test_too_few_runs_and_unknown_models_are_errors():
         fit("saturate", swarm(0, 9), np.ones(9))
 
 
+@pytest.mark.parametrize("score", [1.5, 0.1, -3.3])
 @pytest.mark.parametrize("model", MODELS)
-def test_scores_that_are_all_equal_predict_themselves(model):
-    assert fit(model, swarm(0, 12), np.full(12, 1.5)).predict(swarm(1, 3).weights) == pytest.approx(1.5)
+def test_scores_that_are_all_equal_predict_themselves(model, score):
+    found = fit(model, swarm(0, 12), np.full(12, score))
+    assert found.predict(swarm(1, 3).weights) == pytest.approx(score) and found.spread == 0  # a mean of tenths is not a tenth
+
+
+@pytest.mark.parametrize("model", ["saturating", "loglinear", "ensemble"])
+def test_no_draw_leaves_the_reach_of_the_runs_by_far(model):
+    rng = np.random.default_rng(2)
+    weights = np.column_stack([rng.dirichlet(np.ones(3), 12), np.zeros(12)])  # nothing is known of the last domain
+    scores = 2 + np.exp(-(1 - np.exp(-3 * weights)) @ np.array([0.3, 1.0, 0.6, 0.0])) + 0.002 * rng.normal(size=12)
+    fitted, at = fit(model, Runs(weights), scores), np.vstack([np.eye(4), rng.dirichlet(np.ones(4), 20)])
+    for drawn in (fitted.redrawn(rng) for _ in range(100)):
+        assert np.abs(drawn.predict(at) - fitted.anchor).max() < 100 * fitted.spread
+        moves = [drawn.predict(at[-20:] + 1e-7 * axis) - drawn.predict(at[-20:] - 1e-7 * axis) for axis in np.eye(4)]
+        np.testing.assert_allclose(drawn.gradient(at[-20:]), np.array(moves).T / 2e-7, rtol=2e-2, atol=1e-3)
 
 
 def test_a_domain_without_five_repeating_runs_is_capped_at_what_was_seen():

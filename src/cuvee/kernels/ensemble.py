@@ -8,7 +8,7 @@ from cuvee.kernels.exponential import LogLinearModel, SaturatingModel
 from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.gaussian import GaussianProcess
 from cuvee.kernels.runs import Runs, anchor, repeats
-from cuvee.kernels.scale import calibrated, scored_rows
+from cuvee.kernels.scale import calibrated, scored_rows, spread
 
 MEMBERS = (SaturatingModel, LogLinearModel, GaussianProcess)
 
@@ -41,7 +41,7 @@ class Ensemble(Fitted):
         members = tuple(member.fit(runs, scores, shared.get(member.model)) for member in MEMBERS)
         held = np.array([member.out_of_fold for member in members])
         shares = weigh(held[:, rows] - scores[rows])
-        draft = cls(members, shares, anchor(scores[rows], repeats(runs.weights[rows])), float(scores[rows].std()), 1.0, shares @ held)
+        draft = cls(members, shares, anchor(scores[rows], repeats(runs.weights[rows])), spread(scores[rows]), 1.0, shares @ held)
         return replace(draft, widening=calibrated(draft.out_of_fold[rows] - scores[rows], draft.held_deviation()))
 
     def _mean(self, method: str, *given) -> np.ndarray:

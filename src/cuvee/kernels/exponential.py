@@ -10,9 +10,10 @@ from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.laws import LogLinear, Saturating
 from cuvee.kernels.ridge import growth
 from cuvee.kernels.runs import Runs, anchor
-from cuvee.kernels.scale import calibrated, held_deviation, scored_rows
+from cuvee.kernels.scale import calibrated, held_deviation, scored_rows, spread
 from cuvee.kernels.settings import FINAL_STEPS, Design, Scored
 
+_REACH = np.e  # a draw's growth over the largest that was fitted to a run, from which on it bends towards twice that
 _NULL = 1e-12  # of the largest eigenvalue of a precision: what is less is a direction that changes no coefficient
 
 
@@ -35,6 +36,7 @@ class Exponential(Fitted):
     spread: float
     noise: float
     out_of_fold: np.ndarray
+    ceiling: float = np.inf  # of a fit that was drawn: its growth bends there
     model: ClassVar[str]
     law_of: ClassVar[type]
     smooth: ClassVar[bool] = True
@@ -54,7 +56,7 @@ class Exponential(Fitted):
         fitted = task.solve(settings, task.design.features(settings), task.scores, FINAL_STEPS)
         whole = np.full(len(scores), np.nan)
         whole[rows] = held
-        draft = cls(taken, settings, *fitted, anchor(task.scores, task.design.groups), float(task.scores.std()), 1.0, whole)
+        draft = cls(taken, settings, *fitted, anchor(task.scores, task.design.groups), spread(task.scores), 1.0, whole)
         found = replace(draft, noise=max(task.noise, calibrated(held - task.scores, draft.held_deviation())))
         found.__dict__["_roots"] = draft._roots  # in units of noise
         return found
@@ -71,12 +73,19 @@ class Exponential(Fitted):
 
     def predict(self, weights: np.ndarray, epochs: np.ndarray | None = None) -> np.ndarray:
         """Score of each mixture; epochs default to those of the target budget. (runs, domains) -> (runs,)"""
-        return self.floor + self._at(weights, epochs)[1]
+        return self.floor + self._bent(self._at(weights, epochs)[1])[0]
+
+    def _bent(self, grown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Growth g as it is up to the ceiling c, beyond it c (2 - c / g), under 2 c; and its slope in g. (runs,) -> (runs,) x 2"""
+        if not np.isfinite(self.ceiling):
+            return grown, np.ones_like(grown)
+        share = self.ceiling / np.maximum(grown, self.ceiling)
+        return np.where(share < 1, self.ceiling * (2 - share), grown), share ** 2
 
     def gradient(self, weights: np.ndarray) -> np.ndarray:
         """d predict / d weights. -> (runs, domains)"""
         _, grown, exposure = self._at(weights, None)
-        return grown[:, None] * self.coefficients * self.law.slopes(exposure, self.runs.exposure_rate) @ self._owner
+        return (grown * self._bent(grown)[1])[:, None] * self.coefficients * self.law.slopes(exposure, self.runs.exposure_rate) @ self._owner
 
     @cached_property
     def _owner(self) -> np.ndarray:
@@ -142,10 +151,14 @@ class Exponential(Fitted):
         return self.noise * (change @ self._owner) / np.sqrt(1 + variance)[:, None]
 
     def redrawn(self, rng: np.random.Generator) -> "Exponential":
-        """A fit that might have been: coefficients drawn from their covariance, and cut at their bounds; its SDs are those of the fit."""
+        """A fit that might have been: coefficients drawn from their covariance, and cut at their bounds; its SDs are those of the fit.
+
+        Where only the ridge holds a coefficient, one draw in many would otherwise predict exp(50), and every mean over draws be that.
+        """
         root = self._roots[0]
         drawn = np.r_[self.intercept, self.coefficients] + self.noise * root @ rng.standard_normal(root.shape[1])
-        found = replace(self, intercept=float(drawn[0]), coefficients=np.maximum(drawn[1:], self.law.lowest))
+        found = replace(self, intercept=float(drawn[0]), coefficients=np.maximum(drawn[1:], self.law.lowest),
+                        ceiling=_REACH * float(self._at(self.runs.weights, self.runs.exposure)[1].max()))
         found.__dict__["_covariance"] = self._covariance
         return found
 

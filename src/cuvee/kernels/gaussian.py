@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from cuvee.kernels import scale
 from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.runs import Runs, anchor, repeats
 from cuvee.kernels.scale import calibrated, scored_rows
@@ -88,7 +89,7 @@ def best_kernel(weights: np.ndarray, scores: np.ndarray, near: Kernel | None) ->
     for pattern in range(patterns.shape[1]):
         rows, tasks = patterns[:, pattern], of.reshape(-1) == pattern
         values = scores[np.ix_(rows, tasks)]
-        spread = values.std(axis=0) if len(values) else np.zeros(0)
+        spread = np.array([scale.spread(column) for column in values.T]) if len(values) else np.zeros(0)
         if (spread > 0).any():
             z = (values - values.mean(axis=0))[:, spread > 0] / spread[spread > 0]
             parts.append((roots(weights[rows]), z))
@@ -149,7 +150,7 @@ class GaussianProcess(Fitted):
 
     @classmethod
     def _posterior(cls, runs: Runs, scores: np.ndarray, kernel: Kernel) -> "GaussianProcess":
-        middle, spread = float(scores.mean()), float(scores.std())
+        middle, spread = float(scores.mean()), scale.spread(scores)
         draft = cls(runs, kernel.scales, kernel.noise, np.zeros(len(scores)), middle, anchor(scores, repeats(runs.weights)), spread, 1.0, scores)
         return replace(draft, dual=cho_solve(draft._factor, (scores - middle) / (spread or 1.0)))
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.runs import Runs, anchor, repeats
-from cuvee.kernels.scale import calibrated, held_deviation, scored_rows
+from cuvee.kernels.scale import calibrated, held_deviation, scored_rows, spread
 
 PENALTIES = tuple(10.0 ** power for power in range(-6, 3))  # in units of the weights' mean variance
 
@@ -36,7 +36,7 @@ class Linear(Fitted):
         best = int(np.argmin([((each - values) ** 2).sum() for each in held]))
         whole[rows] = held[best]
         draft = cls(runs, PENALTIES[best], *_ridge(runs.weights, values, PENALTIES[best]), anchor(values, repeats(runs.weights)),
-                    float(values.std()), 1.0, whole)
+                    spread(values), 1.0, whole)
         return replace(draft, noise=calibrated(held[best] - values, draft.held_deviation()))
 
     @cached_property

@@ -17,6 +17,11 @@ def scored_rows(scores: np.ndarray) -> np.ndarray:
     return rows
 
 
+def spread(scores: np.ndarray) -> float:
+    """SD of the scores, and 0 exactly where all are alike, whatever their mean is in binary. (runs,)"""
+    return float(scores.std()) if np.ptp(scores) > 0 else 0.0
+
+
 def calibrated(residual: np.ndarray, deviation: np.ndarray | float) -> float:
     """Factor on the SDs by which 90 % of the residuals, out of fold, lie within 1.645 of them. (runs,) x 2"""
     relative = np.abs(residual) / np.maximum(deviation, 1e-300)

@@ -12,7 +12,7 @@ import numpy as np
 from cuvee.errors import missing_extra
 from cuvee.kernels.fitted import Fitted
 from cuvee.kernels.runs import Runs, anchor, repeats
-from cuvee.kernels.scale import calibrated, scored_rows
+from cuvee.kernels.scale import calibrated, scored_rows, spread
 
 LEAF = 3  # runs in a leaf, at least
 RUNS_PER_DOMAIN = 8  # fewer are worth a warning
@@ -54,7 +54,7 @@ class Trees(Fitted):
         weights, fold, values, whole = scored.weights, scored.folds, scores[rows], np.full(len(scores), np.nan)
         for held in range(fold.max() + 1):
             whole[rows[fold == held]] = _boost(weights[fold != held], values[fold != held]).predict(weights[fold == held], num_threads=1)
-        return cls(_boost(weights, values).model_to_string(), anchor(values, repeats(weights)), float(values.std()),
+        return cls(_boost(weights, values).model_to_string(), anchor(values, repeats(weights)), spread(values),
                    calibrated(whole[rows] - values, 1.0), whole)
 
     @cached_property

@@ -28,7 +28,7 @@ from cuvee.steps.mixing.frontier import Point, described, frontier
 from cuvee.steps.mixing.problem import TOLERANCE, Problem, cap_parts, check_limits, choose, ranges
 from cuvee.steps.proxies.scores import same_domains
 
-VERSION = 2
+VERSION = 3
 FORMAT = 1       # of mixture.json
 FILE = "mixture.json"
 REACH = 2.0      # a budget further outside of those of the swarms than by this factor needs mix.extrapolate

@@ -27,7 +27,7 @@ from cuvee.steps.proxies import gate, training
 from cuvee.steps.proxies.training import Regime, Run
 from cuvee.steps.store import TokenStore
 
-VERSION = 2
+VERSION = 3
 KINDS = {"dirichlet": "proposal", "sparse": "proposal"}  # of the plan, as they are written
 FLAT = "lightgbm"  # the one model that a search cannot follow; rounds are then led by the default
 LEAST_RUNS = 6  # with a score, for a task to count
