@@ -124,6 +124,15 @@ def test_scores_that_are_all_equal_predict_themselves(model, score):
     assert found.predict(swarm(1, 3).weights) == pytest.approx(score) and found.spread == 0  # a mean of tenths is not a tenth
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+@pytest.mark.parametrize("model", ["gp", "ensemble"])
+def test_a_fold_that_leaves_one_score_does_not_widen_the_intervals_without_end(model, noise):
+    weights = np.vstack([np.tile([0.5, 0.3, 0.2], (7, 1)), [0.1, 0.2, 0.7]])
+    fitted = fit(model, Runs(weights), np.r_[1 + noise * np.arange(7), 0.8])
+    spans = [member.widening for member in getattr(fitted, "members", [fitted]) if hasattr(member, "widening")]
+    assert max(spans) < 1e6
+
+
 @pytest.mark.parametrize("model", ["saturating", "loglinear", "ensemble"])
 def test_no_draw_leaves_the_reach_of_the_runs_by_far(model):
     rng = np.random.default_rng(2)

@@ -23,8 +23,15 @@ def spread(scores: np.ndarray) -> float:
 
 
 def calibrated(residual: np.ndarray, deviation: np.ndarray | float) -> float:
-    """Factor on the SDs by which 90 % of the residuals, out of fold, lie within 1.645 of them. (runs,) x 2"""
-    relative = np.abs(residual) / np.maximum(deviation, 1e-300)
+    """Factor on the SDs by which 90 % of the residuals, out of fold, lie within 1.645 of them. (runs,) x 2
+
+    An SD of 0 is that of a fold whose other runs all scored alike, and is left out; 1 where nothing is left.
+    """
+    deviation = np.broadcast_to(deviation, residual.shape)
+    told = deviation > 0
+    if not told.any():
+        return 1.0
+    relative = np.abs(residual[told]) / deviation[told]
     return float(np.quantile(relative, _LEVEL) / _REACH)
 
 
