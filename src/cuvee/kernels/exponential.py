@@ -150,6 +150,11 @@ class Exponential(Fitted):
         change = slopes * (variance[:, None] * self.coefficients + grown[:, None] * pull[:, 1:])
         return self.noise * (change @ self._owner) / np.sqrt(1 + variance)[:, None]
 
+    @cached_property
+    def _reach(self) -> float:
+        """Ceiling of what is drawn from this fit."""
+        return _REACH * float(self._at(self.runs.weights, self.runs.exposure)[1].max())
+
     def redrawn(self, rng: np.random.Generator) -> "Exponential":
         """A fit that might have been: coefficients drawn from their covariance, and cut at their bounds; its SDs are those of the fit.
 
@@ -158,7 +163,7 @@ class Exponential(Fitted):
         root = self._roots[0]
         drawn = np.r_[self.intercept, self.coefficients] + self.noise * root @ rng.standard_normal(root.shape[1])
         found = replace(self, intercept=float(drawn[0]), coefficients=np.maximum(drawn[1:], self.law.lowest),
-                        ceiling=_REACH * float(self._at(self.runs.weights, self.runs.exposure)[1].max()))
+                        ceiling=self._reach)
         found.__dict__["_covariance"] = self._covariance
         return found
 

@@ -96,7 +96,7 @@ class Problem:
         return z + config.kl * rel_entr(weights, self.natural).sum(axis=1)
 
     def at(self, weights: np.ndarray) -> Mean:
-        """What is predicted of a mixture (domains,), by the whole surrogate."""
+        """What is predicted of a mixture (domains,)."""
         scale = np.array([share / fitted.spread if share else 0.0 for share, fitted in zip(self.importance, self.surrogate.fits)])
         anchors = np.array([fitted.anchor for fitted in self.surrogate.fits])
         scores, errors = self.surrogate.predict(weights[None])[0], self.surrogate.deviation(weights[None])[0]
