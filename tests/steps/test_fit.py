@@ -42,6 +42,7 @@ def test_signal_and_noise_golden():  # SD of 1 3 1 3 4 6; two pairs of repeats, 
     assert found["snr"] == pytest.approx(np.sqrt(3 / 2)) and found["freedom"] == 2
     assert found["resolves"] == pytest.approx(4.303 * np.sqrt(2) * found["noise_sd"], rel=1e-3)  # Student's t of two degrees
     assert gate.signal(weights[3:], np.arange(3.0))["snr"] is None and gate.signal(weights[:0], np.zeros(0))["swarm_sd"] is None
+    assert gate.signal(weights, np.full(6, 0.1))["swarm_sd"] == 0  # a mean of tenths is not a tenth
 
 
 def test_a_task_that_ranks_mixtures_otherwise_at_half_of_the_tokens_gets_weight_0(tmp_path):

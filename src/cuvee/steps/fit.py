@@ -24,7 +24,7 @@ from cuvee.kernels.text import hash64
 from cuvee.steps import store
 from cuvee.steps.proxies import gate, scores
 
-VERSION = 6
+VERSION = 7
 LEAST_RUNS = 5  # that must be left without one fold, and that a rank correlation needs
 USES = ("numba", "numpy", "scipy")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from cuvee.config import Fit, Recipe
 from cuvee.errors import DataError
-from cuvee.kernels import noise
+from cuvee.kernels import noise, scale
 from cuvee.kernels.runs import repeats
 
 HELDOUT = "heldout/"  # a held-out task is named by this and its domain
@@ -32,7 +32,7 @@ def signal(weights: np.ndarray, scores: np.ndarray, half: np.ndarray | None = No
     repeated mixtures over that of the most repeated one, and its chance · predictability: rank correlation of `half`
     """
     groups = repeats(weights) if len(weights) else np.zeros(0, np.int64)
-    spread = float(scores.std()) if len(scores) else None
+    spread = scale.spread(scores) if len(scores) else None
     found = noise.noise(scores, groups)
     lasting = None if half is None else noise.predictability(half, scores, groups)
     if found is None:
